@@ -1,0 +1,1 @@
+"""What differs between servers; starting the embedded one."""

@@ -1,0 +1,1 @@
+"""Many calls at once: in flight, priority, budgets, retries, trace, store."""

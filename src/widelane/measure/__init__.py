@@ -1,0 +1,1 @@
+"""Sweep, knee, and the doctor's probes."""

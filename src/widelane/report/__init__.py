@@ -1,0 +1,1 @@
+"""Pure rendering: terminal tables and plots, and one self-contained HTML page."""

@@ -1,0 +1,1 @@
+"""Doubles for users and for our own tests: virtual time, scripted servers, recorded servers."""

@@ -1,0 +1,1 @@
+"""One call to a server: SSE and reply assembly (pure), HTTP shell."""
