@@ -73,12 +73,14 @@ class Fix:
         command: a whole line to paste, None when the launch line is not known.
         engine: engine the flag belongs to.
         checked_on: version on which the flag was checked.
+        reason: why this helps, and what else it changes, in one or two sentences.
     """
 
     flag: str
     command: str | None = None
     engine: str | None = None
     checked_on: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ class ServerFacts:
         context_per_slot: tokens one sequence may hold.
         pool_tokens: tokens the whole KV pool holds.
         unified_pool: True when all slots share one pool without preemption (llama.cpp's default).
+        kv_dtype: of K and V; `K/V` where they differ.
+        state_dtype: of the large recurrent state; None for a model that has none.
+        speculation: False when off, the method's name, or True when no more is known than that it is on.
+        reasoning_parser, tool_parser: its name, False when there is none, True when no more is known.
         weights_bytes: size of the weights as loaded.
         extra: further facts by name.
     """

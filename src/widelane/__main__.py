@@ -1,0 +1,5 @@
+"""`python -m widelane`."""
+
+from widelane.cli.main import entry
+
+entry()

@@ -1,0 +1,183 @@
+"""From what a person typed to a server that answers: the one place where servers are found, started and read."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast
+
+from widelane.cli.console import Terminal
+from widelane.cli.run_dirs import cache_root
+from widelane.engines.address import EmbeddedServerSpec, ServerAddress, UrlServer, parse_server
+from widelane.engines.detect import detect
+from widelane.engines.discover import find_local, nothing_found
+from widelane.engines.embedded import EmbeddedServer
+from widelane.engines.engine import Engine, Hints
+from widelane.engines.local_process import find_owner
+from widelane.engines.model_cache import require_gguf
+from widelane.engines.server_facts import ServerFacts
+from widelane.errors import UsageError
+from widelane.figures import Figure, Origin
+from widelane.report.text import bytes_text
+from widelane.wire.client import HttpBackend
+from widelane.wire.open_files import raise_open_files_limit
+
+Weights = Literal["q4_1", "f32"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerChoice:
+    """What was asked for, as resolved from the command line and the environment.
+
+    Attributes:
+        text: the server argument, None when there is none.
+        model: model name on a server, or a GGUF file for the embedded one.
+        slots, context: of the embedded server; win over the argument's own.
+    """
+
+    text: str | None
+    api_key: str | None = None
+    model: str | None = None
+    launch: str | None = None
+    log: str | None = None
+    weights: Weights = "q4_1"
+    threads: int | None = None
+    hide_endpoints: bool = False
+    context: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenServer:
+    """A server that answered."""
+
+    url: str
+    backend: HttpBackend
+    engine: Engine
+    facts: ServerFacts
+    embedded: EmbeddedServer | None
+
+
+def chosen(args: argparse.Namespace, env: Mapping[str, str], *, server: str | None) -> ServerChoice:
+    """The choice of one command line. An argument wins over OPENAI_BASE_URL.
+
+    Raises:
+        UsageError: an option's value cannot be used.
+    """
+    if args.threads is not None and args.threads < 1:
+        raise UsageError(f"--threads {args.threads}: give 1 or more")
+    return ServerChoice(
+        text=server or env.get("OPENAI_BASE_URL") or None,
+        api_key=getattr(args, "api_key", None) or env.get("OPENAI_API_KEY") or None,
+        model=args.model,
+        launch=getattr(args, "launch", None),
+        log=_text_of(getattr(args, "log", None)),
+        weights=cast("Weights", args.weights or "q4_1"),
+        threads=args.threads,
+        hide_endpoints=args.hide_endpoints,
+    )
+
+
+def check(choice: ServerChoice) -> None:
+    """Refuse what cannot be used before anything is made or started.
+
+    Raises:
+        UsageError: the server argument follows no form, or the model file is none.
+    """
+    if choice.text is None or not isinstance(parse_server(choice.text), EmbeddedServerSpec):
+        return
+    model = _model_file(choice)
+    if model is not None:
+        require_gguf(model)
+
+
+def _text_of(file: str | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return Path(file).expanduser().read_text(errors="replace")
+    except OSError as error:
+        raise UsageError(f"--log {file}: {error.strerror or error}") from None
+
+
+@contextlib.asynccontextmanager
+async def open_server(
+    choice: ServerChoice, env: Mapping[str, str], log_dir: Path, terminal: Terminal, *, widest: int
+) -> AsyncIterator[OpenServer]:
+    """Find or start the server, say what it is, and take it down again if it was ours.
+
+    Args:
+        widest: most calls that will be in flight; room for their connections is made.
+
+    Raises:
+        UsageError: no server was named and none was found; the argument or the model file cannot be used.
+        CallError: the server does not answer as a model server.
+        EmbeddedServerFailed: llama.cpp did not start.
+    """
+    raise_open_files_limit(widest)
+    address = parse_server(choice.text) if choice.text else await _local_server(terminal)
+    async with contextlib.AsyncExitStack() as stack:
+        embedded: EmbeddedServer | None = None
+        if isinstance(address, UrlServer):
+            url, model, key = address.url, choice.model, choice.api_key
+            hints = Hints(launch=choice.launch, log=choice.log, process=find_owner(url).process)
+        else:
+            embedded = await stack.enter_async_context(_embedded(choice, address, env, log_dir, terminal))
+            url, model, key = embedded.url, None, None
+            hints = Hints(launch=embedded.launch_line, log=embedded.log_path.read_text(errors="replace"))
+        backend = await stack.enter_async_context(HttpBackend(url, api_key=key, model=model))
+        engine = await detect(backend.fetch, hints)
+        facts = await engine.facts(hints)
+        if embedded is not None:
+            facts = replace(facts, version=_build(embedded))
+        yield OpenServer(url=url, backend=backend, engine=engine, facts=facts, embedded=embedded)
+
+
+async def _local_server(terminal: Terminal) -> ServerAddress:
+    found = await find_local()
+    if found is None:
+        raise UsageError(f"{nothing_found()}. OPENAI_BASE_URL is read too.")
+    terminal.note(f"using {found.url}, the usual port of {found.usual_for}")
+    return UrlServer(found.url)
+
+
+def _build(embedded: EmbeddedServer) -> Figure:
+    """llama.cpp's build, which this packaging does not tell over HTTP: the last part of xllamacpp's version."""
+    return Figure(
+        f"b{embedded.version.rsplit('.', 1)[-1]}", "", Origin.READ, reason=f"from xllamacpp {embedded.version}"
+    )
+
+
+def _model_file(choice: ServerChoice) -> Path | None:
+    return Path(choice.model).expanduser() if choice.model else None
+
+
+@contextlib.asynccontextmanager
+async def _embedded(
+    choice: ServerChoice, spec: EmbeddedServerSpec, env: Mapping[str, str], log_dir: Path, terminal: Terminal
+) -> AsyncIterator[EmbeddedServer]:
+    """The embedded server, with a progress line while its model is fetched or made and while it loads."""
+    with terminal.progress("starting llama.cpp") as step:
+
+        def progress(done: int, total: int) -> None:
+            step.update(done / max(1, total), f"{bytes_text(done)} of {bytes_text(total)}", "preparing the model")
+
+        server = EmbeddedServer(
+            slots=spec.slots,
+            context=choice.context,
+            model=_model_file(choice),
+            weights=choice.weights,
+            threads=choice.threads,
+            endpoint_slots=not choice.hide_endpoints,
+            endpoint_metrics=not choice.hide_endpoints,
+            log_dir=log_dir,
+            cache_dir=cache_root(env),
+            progress=progress,
+        )
+        await server.__aenter__()
+    try:
+        yield server
+    finally:
+        await server.__aexit__(None, None, None)

@@ -1,0 +1,132 @@
+"""`widelane sweep [SERVER]`: how wide is the road?"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from widelane.cli.console import Step, Terminal
+from widelane.cli.event_loop import run_async
+from widelane.cli.main import INTERRUPTED
+from widelane.cli.run_dirs import check_writable_file, new_run_dir, newest_run, write_whole
+from widelane.cli.run_folder import kept_unless_refused
+from widelane.cli.server import OpenServer, ServerChoice, check, chosen, open_server
+from widelane.cli.sweep_settings import asked, config_of, new_options, resumed
+from widelane.clock import SystemClock
+from widelane.errors import CallError, UsageError
+from widelane.lanes.store import RunStore
+from widelane.measure.options import SweepOptions
+from widelane.measure.profile import SweepReport, save_profile
+from widelane.measure.sweep import Progress, sweep
+from widelane.report.html import page
+from widelane.report.json import to_json
+from widelane.report.terminal import sweep_table
+
+
+def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
+    """Measure, print, keep the run."""
+    choice = chosen(args, env, server=args.server)
+    stated = asked(args)
+    html = check_writable_file(args.html, "--html")
+    profile = check_writable_file(args.profile, "--profile")
+    terminal = Terminal(quiet=args.quiet)
+    run_dir = _run_dir(args, env)
+    with kept_unless_refused(run_dir, fresh=not args.resume), contextlib.ExitStack() as stack:
+        if args.resume:
+            store = stack.enter_context(RunStore.open(run_dir))
+            choice, options = resumed(store.config, choice, stated, server_stated=args.server is not None)
+            terminal.note(f"going on with {run_dir}")
+        else:
+            options = new_options(stated)
+            check(choice)
+            store = stack.enter_context(RunStore.create(run_dir, config_of(choice, options)))
+        return run_async(_Sweep(choice, options, store, run_dir, env, terminal, args.json, html, profile).main)
+
+
+def _run_dir(args: argparse.Namespace, env: Mapping[str, str]) -> Path:
+    if not args.resume:
+        return new_run_dir("sweep", args.run_dir, env)
+    return Path(args.run_dir).expanduser() if args.run_dir else newest_run("sweep", env)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """One run of the command, settings resolved."""
+
+    choice: ServerChoice
+    options: SweepOptions
+    store: RunStore
+    run_dir: Path
+    env: Mapping[str, str]
+    terminal: Terminal
+    as_json: bool
+    html: Path | None
+    profile: Path | None
+
+    async def main(self, stop: asyncio.Event) -> int:
+        """Measure; the exit status."""
+        widest = max(self.options.levels) if self.options.levels else self.options.max_level
+        try:
+            async with open_server(self.choice, self.env, self.run_dir, self.terminal, widest=widest) as server:
+                report = await measured(server, self.options, self.store, self.run_dir, self.terminal, stop)
+        except CallError as error:
+            raise UsageError(str(error)) from None
+        self._keep(report)
+        if report.complete:
+            await self.store.mark_complete()
+        if self.as_json:
+            self.terminal.data(to_json(report))
+        else:
+            page_path = self.html or self.run_dir / "report.html"
+            self.terminal.out.print(sweep_table(report, report_path=str(page_path)))
+        return INTERRUPTED if stop.is_set() else 0
+
+    def _keep(self, report: SweepReport) -> None:
+        text = page(report, None)
+        save_profile(report, self.run_dir / "sweep.json")
+        write_whole(self.run_dir / "report.html", text)
+        if self.html is not None:
+            write_whole(self.html, text)
+        if self.profile is not None:
+            save_profile(report, self.profile)
+
+
+async def measured(
+    server: OpenServer,
+    options: SweepOptions,
+    store: RunStore | None,
+    run_dir: Path,
+    terminal: Terminal,
+    stop: asyncio.Event,
+    title: str = "sweeping",
+) -> SweepReport:
+    """One sweep with its progress line."""
+    with terminal.progress(title) as step:
+        report = await sweep(
+            server.backend,
+            server.engine,
+            server.facts,
+            options,
+            clock=SystemClock(),
+            rng=random.Random(options.seed),
+            store=store,
+            progress=teller(step),
+            stop=stop,
+        )
+    return replace(report, run_dir=str(run_dir))
+
+
+def teller(step: Step) -> Callable[[Progress], None]:
+    """What turns a sweep's progress into words."""
+
+    def tell(now: Progress) -> None:
+        rate = "" if now.tok_s is None else f"  {now.tok_s:.0f} tok/s"
+        what = "warming up" if now.level == 0 else f"{now.level} at once{rate}"
+        step.update(now.fraction, f"{what}  at most {now.eta_s:.0f} s more")
+
+    return tell
