@@ -2,13 +2,14 @@
 
     WidelaneError                      exit status 1
     ├── UsageError                     exit status 2: the input is wrong, nothing was done
+    ├── EmbeddedServerFailed           the server that we started for ourselves did not come up, or died
     ├── BudgetExhausted                a stated budget (tokens, seconds) is used up
     ├── RunNotResumable                the saved run belongs to other settings
     └── CallError                      one call failed; `code` names the kind, `retry` what may be done about it
         ├── transport                  ConnectionRefused, ConnectionLost, StaleConnection, TruncatedStream,
         │                              MalformedReply
         ├── time                       FirstTokenTimeout, IdleTimeout
-        ├── server state               ServerDown, ServerLoading, ServerOverloaded, ServerFailed, PoolOverflow
+        ├── server state               ServerDown, ServerLoading, ServerOverloaded, ServerFailed (EngineDead), PoolOverflow
         ├── request                    BadRequest, Unauthorized, WrongPath, NotAModelServer, ModelNotFound,
         │                              UnsupportedParameter, ContextOverflow, ChatTemplateFailed
         ├── answer                     EmptyAnswer, BudgetSpentOnReasoning, PromptTruncated, Repetition
@@ -36,6 +37,10 @@ class UsageError(WidelaneError):
     """The caller's input cannot be used. Nothing was started and nothing was written."""
 
     exit_status = 2
+
+
+class EmbeddedServerFailed(WidelaneError):
+    """The embedded server did not start, or ended by itself. Says how, with the last lines of its log."""
 
 
 class BudgetExhausted(WidelaneError):
@@ -180,6 +185,13 @@ class ServerFailed(CallError):
 
     code = "server_failed"
     retry = Retry.BACKOFF
+
+
+class EngineDead(ServerFailed):
+    """The HTTP front still answers, and says that the engine behind it has died: every call fails until a restart."""
+
+    code = "engine_dead"
+    retry = Retry.WHEN_UP
 
 
 class PoolOverflow(CallError):

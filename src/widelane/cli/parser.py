@@ -80,7 +80,7 @@ def _embedded(parser: argparse.ArgumentParser, weights: str = "q4_1") -> None:
     group.add_argument(
         "--hide-endpoints",
         action="store_true",
-        help="start it without /slots, /props and /metrics, as some servers are",
+        help="start it without /slots and /metrics, as some servers are",
     )
 
 

