@@ -9,7 +9,8 @@
         ├── transport                  ConnectionRefused, ConnectionLost, StaleConnection, TruncatedStream,
         │                              MalformedReply
         ├── time                       FirstTokenTimeout, IdleTimeout
-        ├── server state               ServerDown, ServerLoading, ServerOverloaded, ServerFailed (EngineDead), PoolOverflow
+        ├── server state               ServerDown, ServerLoading, ServerOverloaded, ServerFailed (EngineDead),
+        │                              PoolOverflow
         ├── request                    BadRequest, Unauthorized, WrongPath, NotAModelServer, ModelNotFound,
         │                              UnsupportedParameter, ContextOverflow, ChatTemplateFailed
         ├── answer                     EmptyAnswer, BudgetSpentOnReasoning, PromptTruncated, Repetition

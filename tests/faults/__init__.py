@@ -1,0 +1,1 @@
+"""Scripted faults of servers, replayed against the real client."""
