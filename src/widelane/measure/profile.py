@@ -5,11 +5,17 @@ All are plain dataclasses; their JSON schemas are generated from here (docs/refe
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+
+import msgspec
 
 from widelane.engines.server_facts import ServerFacts
+from widelane.errors import UsageError
 from widelane.figures import Figure, Finding, Schema
 from widelane.records import Span
 
@@ -32,6 +38,8 @@ class Limit(StrEnum):
     """The client could not keep up; the figures are not the server's."""
     NOT_REACHED = "not-reached"
     """Throughput still rose at the widest level."""
+    UNKNOWN = "unknown"
+    """There is a plateau, and what was measured does not tell its cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +79,8 @@ class Level:
         unfinished: calls cut off at the end of the window.
         preemptions: what the server reported for this level, None when it does not say.
         flags: what is impossible or doubtful about the row, each a sentence.
+        codes: the same as kebab-case words (`impossible-figure`, `buffering-proxy`, `client-limited`, …).
+        kv_usage: largest share of the KV pool that the server reported in use, None when it does not say.
     """
 
     concurrency: int
@@ -89,6 +99,8 @@ class Level:
     window_s: float = 0.0
     client: ClientShare
     flags: Sequence[str] = ()
+    codes: Sequence[str] = ()
+    kv_usage: Figure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +142,9 @@ class SweepReport:
     Attributes:
         levels: by rising concurrency.
         limit_evidence: why the limit was named, with figures.
-        server_claims: False when the client spoiled the figures: then there is no knee and no verdict.
+        complete: False when time was up or the sweep was stopped before every level was measured.
+        made: what replays the sweep: seed, versions, platform, when, every option as resolved.
+        notes: what a reader must know beside the rows, e.g. levels that were not measured and why; each a sentence.
         timeline: the calls of one representative repeat of each level, for the lane timeline; empty in `--json`.
     """
 
@@ -143,6 +157,7 @@ class SweepReport:
     limit_evidence: str
     complete: bool = True
     made: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
     run_dir: str | None = None
     timeline: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
@@ -166,3 +181,52 @@ class DoctorReport:
     levels: Sequence[Level]
     knee: Knee | None
     made: Mapping[str, str] = field(default_factory=dict)
+
+
+def save_profile(report: SweepReport, path: Path) -> None:
+    """Write the report as a profile, whole or not at all.
+
+    Raises:
+        UsageError: the path cannot be written.
+    """
+    text = msgspec.json.format(msgspec.json.encode(report), indent=2)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with draft.open("wb") as file:
+            file.write(text + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise UsageError(f"The profile cannot be written to {path}: {error.strerror or error}.") from error
+
+
+def load_profile(path: Path) -> SweepReport:
+    """The profile that a sweep saved.
+
+    Raises:
+        UsageError: the file cannot be read, is no profile, or one of another version.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"The profile {path} cannot be read: {error.strerror or error}.") from error
+    try:
+        raw = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not JSON, so it is no profile: {error}.") from error
+    found = raw.get("schema") if isinstance(raw, dict) else None
+    name, version = (found.get("name"), found.get("version")) if isinstance(found, dict) else (None, None)
+    if name != SWEEP_SCHEMA.name:
+        raise UsageError(f"{path} is no sweep profile (`schema` says {name!r}, a profile says {SWEEP_SCHEMA.name!r}).")
+    if version != SWEEP_SCHEMA.version:
+        raise UsageError(
+            f"The profile {path} has version {version!r}; this widelane reads version {SWEEP_SCHEMA.version}. "
+            "Run `widelane sweep` again."
+        )
+    try:
+        return msgspec.convert(raw, SweepReport)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"The profile {path} is damaged: {error}.") from error

@@ -257,9 +257,10 @@ class FakeEngine:
 def facts_of_nothing(**known: Figure) -> ServerFacts:
     """The facts of a server that tells nothing, but for `known`."""
     nothing = unknown("", "the server does not tell")
-    names = (
+    names = (  # all that are figures; `extra` is not
         "version", "model", "slots", "context_per_slot", "context_trained", "kv_dtype", "state_dtype", "pool_tokens",
         "unified_pool", "speculation", "prefix_cache", "queue_length", "reasoning_parser", "tool_parser",
         "weights_bytes", "parameters", "launch_command",
     )  # fmt: skip
-    return ServerFacts(engine="openai-compatible", **{name: known.get(name, nothing) for name in names})
+    figures: dict[str, Any] = {name: known.get(name, nothing) for name in names}
+    return ServerFacts(engine="openai-compatible", **figures)

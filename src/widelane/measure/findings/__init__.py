@@ -1,0 +1,1 @@
+"""From facts and measurements to findings: pure functions, nothing is asked of a server here."""
