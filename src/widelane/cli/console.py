@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Iterator
 
@@ -14,6 +15,10 @@ class Terminal:
     """Where a command prints. `quiet` leaves out progress, never errors or data."""
 
     def __init__(self, *, quiet: bool = False) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            # A terminal without UTF-8 (LANG=C) gets "?" for a sign it lacks, not a traceback.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
         self.out = Console(highlight=False, soft_wrap=False)
         self.err = Console(stderr=True, highlight=False)
         self._quiet = quiet

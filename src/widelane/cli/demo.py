@@ -162,7 +162,7 @@ def advised_restart(findings: tuple[Finding, ...] | list[Finding] | Any) -> Advi
             continue
         assert finding.fix is not None, "a warning of too few slots says what to do"
         settings = parse_launch(f"llama-server {finding.fix.flag}", engine="llama.cpp").settings
-        slots, context = settings.get("parallel"), settings.get("ctx-size")
+        slots, context = settings.get("parallel"), settings.get("ctx_size")
         if slots is None:
             raise WidelaneError(f"the advice {finding.fix.flag!r} names no slots")
         return Advice(int(slots), int(context) if context is not None else None, finding.fix.flag)

@@ -6,6 +6,7 @@ Colour is never the only carrier of a meaning, and text from a server is never r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -66,7 +67,8 @@ def doctor_view(report: DoctorReport, *, report_path: str | None = None) -> Rend
         parts.append(_line("Facts", " · ".join(facts)))
     if report.levels:
         parts += ["", _indent(LevelColumns(report.levels)), _indent(_limit_line(report))]
-    parts += ["", *(FindingLine(finding) for finding in by_severity(report.findings)), ""]
+    shown = (_without_limit(finding, report.limit_evidence) for finding in by_severity(report.findings))
+    parts += ["", *(FindingLine(finding) for finding in shown), ""]
     parts += _unknown_facts(report)
     parts += _doubts(report.levels)
     parts.append(_line("Next", next_step(report.findings)))
@@ -142,6 +144,8 @@ _CODE_WIDTH = 23
 def _seen_text(finding: Finding) -> Text:
     lead = "not checked: " if finding.severity is Severity.NOT_CHECKED else ""
     text = Text(f"{lead}{finding.title.rstrip('.')}.")
+    if finding.severity is Severity.OK:
+        return text  # a healthy thing is one line; its evidence stands in the page and the document
     if finding.evidence and finding.evidence.strip(". ") != finding.title.strip(". "):
         text.append(f" {finding.evidence}", style="dim")
     return text
@@ -184,6 +188,12 @@ class _PlotBlock:
 def _plot_block(levels: Sequence[Level], knee: Knee | None, limit: Limit) -> list[RenderableType]:
     measured = [level for level in levels if level.output_tok_s.number]
     return ["", _indent(_PlotBlock(levels, knee, limit))] if len(measured) > 1 else []
+
+
+def _without_limit(finding: Finding, limit_evidence: str) -> Finding:
+    """The finding without the evidence that the limit line above says already."""
+    rest = finding.evidence.removeprefix(limit_evidence).strip() if limit_evidence else finding.evidence
+    return replace(finding, evidence=rest)
 
 
 def _limit_line(report: DoctorReport) -> Text:

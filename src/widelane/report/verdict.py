@@ -111,13 +111,15 @@ def failures_text(level: Level) -> str:
 
 
 def flag_lines(levels: Sequence[Level]) -> list[str]:
-    """Doubts and failures of the levels, each a line that names its level."""
-    lines: list[str] = []
+    """Doubts and failures of the levels, each said once with the levels it is true of.
+
+    Calls in flight when a window ends are no doubt: every closed loop has them.
+    """
+    said: dict[str, list[int]] = {}
     for level in levels:
-        where = f"at {level.concurrency}: "
-        lines += [where + flag for flag in level.flags]
+        for flag in level.flags:
+            said.setdefault(flag, []).append(level.concurrency)
         if any(level.failures.values()):
-            lines.append(f"{where}{plural(sum(level.failures.values()), 'call')} failed ({failures_text(level)})")
-        if level.unfinished:
-            lines.append(f"{where}{plural(level.unfinished, 'call')} cut off at the end of the window, not counted")
-    return lines
+            text = f"{plural(sum(level.failures.values()), 'call')} failed ({failures_text(level)})"
+            said.setdefault(text, []).append(level.concurrency)
+    return [f"at {list_text(widths)}: {text}" for text, widths in said.items()]
