@@ -397,6 +397,11 @@ def test_whole_calls_stay_apart_whatever_their_index() -> None:
     assert [call.arguments for call in reply.tool_calls] == [{"path": "a"}, {"path": "b"}]
 
 
+def test_choices_that_are_all_number_0_stay_apart() -> None:
+    body = {"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"} for text in "ab"]}
+    assert read_whole(body, replace(ASK, n=2)).choices == ("a", "b")
+
+
 def test_a_completions_body_is_read() -> None:
     body = {"choices": [{"index": 0, "text": " world", "finish_reason": "length", "logprobs": None}]}
     assert read_whole(body).text == " world"

@@ -11,7 +11,8 @@ import msgspec
 
 from widelane.errors import CallError, MalformedReply, NotAModelServer, Repetition, TruncatedStream
 from widelane.records import CallTiming, ChatRequest, Delta, Observer, Reply, Usage, UsageOrigin
-from widelane.wire.choice import ChoiceAssembler, ReadChoice, content_text, finish_word
+from widelane.wire.choice import ChoiceAssembler, ReadChoice, finish_word
+from widelane.wire.conditions import conditions, past_limit
 from widelane.wire.error_body import quoted
 from widelane.wire.failures import classify_event
 from widelane.wire.json_text import decode_json
@@ -137,7 +138,10 @@ class ReplyAssembler:
             )
         for position, choice in enumerate(choices):
             if isinstance(choice, Mapping):
-                self._whole_choice(choice, position)
+                index = choice.get("index")
+                # A server that numbers every choice 0 has still sent several.
+                place = index if isinstance(index, int) and index not in self.choices else position
+                self.choices.setdefault(place, ChoiceAssembler()).feed_whole(choice)
         self._take_usage(value.get("usage"))
         self._take_rest(value)
         self.done = True
@@ -158,11 +162,9 @@ class ReplyAssembler:
     def result(self) -> Reply:
         """The reply as far as it came."""
         read = self._read_choices()
-        first = read[0] if read else ReadChoice("", "", [], None, [], False)
-        finish = self.choices[min(self.choices)].finish if self.choices else None
+        first = read[0] if read else ReadChoice("", "", [], None, [], None, None)
+        finish = "length" if self._fused else first.finish
         usage = self._counts()
-        if self._fused:
-            finish = "length"
         return Reply(
             text=first.text,
             reasoning=first.reasoning,
@@ -171,9 +173,9 @@ class ReplyAssembler:
             finish=finish or "unknown",
             usage=usage,
             timing=self._timing(),
-            warnings=tuple(self._warnings(read, finish, usage)),
+            warnings=tuple(self._warnings(read, usage)),
             choices=tuple(choice.text for choice in read),
-            logprobs=self.choices[min(self.choices)].logprobs if self.choices else None,
+            logprobs=first.logprobs,
             server_timings=self._timings,
             model=self._model,
             fingerprint=self._fingerprint,
@@ -225,7 +227,7 @@ class ReplyAssembler:
             reasoning = arguments = ""
             has_call = False
         else:
-            text, reasoning, arguments, has_call = self._delta(assembler, choice)
+            text, reasoning, arguments, has_call = assembler.read_delta(choice)
         if choice.get("logprobs") is not None:
             assembler.feed_logprobs(choice["logprobs"])
         step = Step.EVENT
@@ -243,32 +245,6 @@ class ReplyAssembler:
         if "usage" in choice:
             self._take_usage(choice["usage"])
         return Step.FINISH if step is not Step.FUSE and self.finished else step
-
-    def _delta(self, assembler: ChoiceAssembler, choice: dict[str, Any]) -> tuple[str, str, str, bool]:
-        """(text, reasoning, tool argument text, was there a piece of a tool call) that a choice of a chunk brings."""
-        delta = choice.get("delta")
-        if type(delta) is not dict:
-            return self._odd_delta(assembler, choice, delta)
-        text, reasoning = content_text(delta.get("content"))
-        reasoning = reasoning or reasoning_field(delta)
-        fragments = delta.get("tool_calls")
-        if not fragments and delta.get("function_call"):
-            fragments = {"index": 0, "function": delta["function_call"]}
-        if not fragments:
-            return text, reasoning, "", False
-        return text, reasoning, assembler.calls.feed(fragments), True
-
-    def _odd_delta(self, assembler: ChoiceAssembler, choice: dict[str, Any], delta: Any) -> tuple[str, str, str, bool]:
-        """Without a delta object: the text of /v1/completions, a bare string, or a whole message in a stream."""
-        text = choice.get("text")
-        if isinstance(text, str):
-            return text, "", "", False
-        if isinstance(delta, str):
-            return delta, "", "", False
-        message = choice.get("message")
-        if isinstance(message, dict) and not assembler.events:
-            return self._delta(assembler, {"delta": message})
-        return "", "", "", False
 
     def _output(
         self, index: int, assembler: ChoiceAssembler, text: str, reasoning: str, arguments: str, t_ns: int
@@ -292,8 +268,7 @@ class ReplyAssembler:
 
     def _check_fuse(self, assembler: ChoiceAssembler) -> Step:
         """Past max_tokens plus a margin; servers and proxies that cut English into characters get four times that."""
-        limit = self._max_tokens or 0
-        allowed = limit + max(16, limit // 8)
+        allowed = past_limit(self._max_tokens or 0)
         if assembler.events <= allowed:
             return _OUTPUT
         in_letters = all(part.isascii() and len(part) <= 1 for part in assembler.recent)
@@ -352,22 +327,6 @@ class ReplyAssembler:
 
     # --- the rest
 
-    def _whole_choice(self, choice: Mapping[str, Any], position: int) -> None:
-        index = choice.get("index")
-        assembler = self.choices.setdefault(index if isinstance(index, int) else position, ChoiceAssembler())
-        message = choice.get("message")
-        if isinstance(message, Mapping):
-            text, reasoning = content_text(message.get("content"))
-            assembler.text.append(text)
-            assembler.reasoning.append(reasoning or reasoning_field(message))
-            assembler.calls.feed_whole(message.get("tool_calls"))
-            if not assembler.calls and isinstance(message.get("function_call"), Mapping):
-                assembler.calls.feed_whole([{"function": message["function_call"]}])
-        else:
-            assembler.text.append(content_text(choice.get("text"))[0])
-        assembler.feed_logprobs(choice.get("logprobs"))
-        assembler.finish = finish_word(choice.get("finish_reason"))
-
     def _take_usage(self, value: Any) -> None:
         self._usage = read_usage(value) or self._usage
 
@@ -404,42 +363,10 @@ class ReplyAssembler:
             streamed=self.streamed,
         )
 
-    def _warnings(self, read: list[ReadChoice], finish: str | None, usage: Usage | None) -> list[str]:
-        request = self._request
-        warnings = list(dict.fromkeys(warning for choice in read for warning in choice.warnings))
-        if request.stream and not self.streamed:
+    def _warnings(self, read: list[ReadChoice], usage: Usage | None) -> list[str]:
+        warnings = conditions(self._request, read, usage, fused=self._fused)
+        if self._request.stream and not self.streamed:
             warnings.append("not_streamed")
-        if self.done and finish is None:
+        if self.done and self.choices and self.choices[min(self.choices)].finish is None:
             warnings.append("no_finish_reason")
-        counted = usage.completion_tokens if usage is not None else 0
-        limit = request.max_tokens
-        if self._fused or (limit is not None and counted > (limit + max(16, limit // 8)) * max(len(read), 1)):
-            warnings.append("max_tokens_ignored")
-        if len(read) < request.n:
-            warnings.append("n_ignored")
-        if request.response_format and finish == "stop" and any(not _keeps(request, choice) for choice in read):
-            warnings.append("schema_not_enforced")
-        if request.logprobs and all(choice.logprobs is None for choice in self.choices.values()):
-            warnings.append("logprobs_missing")
         return warnings
-
-
-def _keeps(request: ChatRequest, choice: ReadChoice) -> bool:
-    """Whether an answer is JSON where JSON was to be enforced; whether it fits the schema is its reader's question."""
-    kind = (request.response_format or {}).get("type")
-    if kind not in ("json_object", "json_schema") or choice.tool_calls or not choice.text.strip():
-        return True
-    try:
-        decode_json(choice.text.encode("utf-8", "replace"))
-    except ValueError:
-        return False
-    return True
-
-
-def reasoning_field(message: Mapping[str, Any]) -> str:
-    """Reasoning under whichever name the server uses; where it sends two, they are the same text."""
-    for name in ("reasoning_content", "reasoning", "thinking"):
-        value = message.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return ""

@@ -36,7 +36,8 @@ class ReadChoice(NamedTuple):
     tool_calls: list[ToolCall]
     tool_error: str | None
     warnings: list[str]
-    unfinished_thought: bool
+    finish: str | None
+    logprobs: Any
 
 
 class ChoiceAssembler:
@@ -53,6 +54,35 @@ class ChoiceAssembler:
         self.events = 0
         self.recent: list[str] = []
         """Output not yet looked at for repetition, of whatever kind."""
+
+    def read_delta(self, choice: dict[str, Any]) -> tuple[str, str, str, bool]:
+        """(text, reasoning, tool argument text, was there a piece of a tool call) that a choice of a chunk brings."""
+        delta = choice.get("delta")
+        if type(delta) is not dict:
+            return self._odd_delta(choice, delta)
+        text, reasoning = content_text(delta.get("content"))
+        reasoning = reasoning or reasoning_field(delta)
+        fragments = delta.get("tool_calls")
+        if not fragments and delta.get("function_call"):
+            fragments = {"index": 0, "function": delta["function_call"]}
+        if not fragments:
+            return text, reasoning, "", False
+        return text, reasoning, self.calls.feed(fragments), True
+
+    def feed_whole(self, choice: Mapping[str, Any]) -> None:
+        """Takes a choice of an unstreamed reply."""
+        message = choice.get("message")
+        if isinstance(message, Mapping):
+            text, reasoning = content_text(message.get("content"))
+            self.text.append(text)
+            self.reasoning.append(reasoning or reasoning_field(message))
+            self.calls.feed_whole(message.get("tool_calls"))
+            if not self.calls and isinstance(message.get("function_call"), Mapping):
+                self.calls.feed_whole([{"function": message["function_call"]}])
+        else:
+            self.text.append(content_text(choice.get("text"))[0])
+        self.feed_logprobs(choice.get("logprobs"))
+        self.finish = finish_word(choice.get("finish_reason"))
 
     def feed_logprobs(self, logprobs: Any) -> None:
         """Joins what came to what is there: lists are continued, under whatever keys."""
@@ -92,7 +122,19 @@ class ChoiceAssembler:
         text, leaked = cut_special_tokens(text)
         if leaked:
             warnings.append("special_token_leak")
-        return ReadChoice(text, reasoning, calls, tool_error, warnings, split.unfinished)
+        return ReadChoice(text, reasoning, calls, tool_error, warnings, self.finish, self.logprobs)
+
+    def _odd_delta(self, choice: dict[str, Any], delta: Any) -> tuple[str, str, str, bool]:
+        """Without a delta object: the text of /v1/completions, a bare string, or a whole message in a stream."""
+        text = choice.get("text")
+        if isinstance(text, str):
+            return text, "", "", False
+        if isinstance(delta, str):
+            return delta, "", "", False
+        message = choice.get("message")
+        if isinstance(message, dict) and not self.events:
+            return self.read_delta({"delta": message})
+        return "", "", "", False
 
 
 def finish_word(reason: Any) -> str | None:
@@ -125,3 +167,12 @@ def content_text(content: Any) -> tuple[str, str]:
             elif isinstance(part.get("text"), str):
                 text.append(part["text"])
     return "".join(text), "".join(reasoning)
+
+
+def reasoning_field(message: Mapping[str, Any]) -> str:
+    """Reasoning under whichever name the server uses; where it sends two, they are the same text."""
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        value = message.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""

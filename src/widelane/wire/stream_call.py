@@ -13,9 +13,9 @@ from enum import Enum, auto
 from widelane.errors import CallError, FirstTokenTimeout, IdleTimeout, MalformedReply, NotAModelServer
 from widelane.records import Reply
 from widelane.wire.assemble import ReplyAssembler, Step
+from widelane.wire.connection import Connection
 from widelane.wire.error_body import quoted
 from widelane.wire.failures import classify
-from widelane.wire.http import Connection
 from widelane.wire.json_text import decode_json
 from widelane.wire.limits import Limits
 from widelane.wire.sse import SSEDecoder
