@@ -36,6 +36,7 @@ LEVELS = (1, 16, 128)
 FIRST_TOKEN_US = 50_000
 TICK_US = 20_000
 CLIENTS = {
+    "(limit: parses nothing)": "widelane",
     "widelane": "widelane",
     "widelane + uvloop": "uvloop",
     "aiohttp iter_any": "aiohttp",

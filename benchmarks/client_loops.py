@@ -134,6 +134,52 @@ async def aiohttp_any(url: str, connections: int) -> AsyncIterator[Ask]:
         yield ask
 
 
+class _Bare(asyncio.BufferedProtocol):
+    """Stamps reads and parses nothing: what any client on this event loop must pay."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray(1 << 16)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def begin(self, request: bytes) -> asyncio.Future[list[int]]:
+        self.times: list[int] = []
+        self.over: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        self.sent = now()
+        self.transport.write(request)  # type: ignore[attr-defined]
+        return self.over
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        t_ns = now()
+        data = self.buffer[:nbytes]
+        self.times.extend([t_ns] * data.count(b'"content":" tok"'))
+        if b"[DONE]" in data:
+            self.over.set_result(self.times)
+
+
+@contextlib.asynccontextmanager
+async def bare(url: str, connections: int) -> AsyncIterator[Ask]:
+    host, port = url.removeprefix("http://").split(":")
+    loop = asyncio.get_running_loop()
+    idle = [(await loop.create_connection(_Bare, host, int(port)))[1] for _ in range(connections)]
+
+    async def ask(name: str, tokens: int) -> Sample:
+        connection = idle.pop()
+        text = json.dumps(body(name, tokens))
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n"
+        times = await connection.begin((head + text).encode())
+        idle.append(connection)
+        return name, connection.sent, times
+
+    yield ask
+    for connection in idle:
+        connection.transport.abort()  # type: ignore[attr-defined]
+
+
 def took_token(chunk: Any, times: list[int], t_ns: int | None = None) -> None:
     """Notes the arrival of a decoded chunk that holds text."""
     choices = chunk["choices"]
@@ -147,6 +193,7 @@ def note_text(text: Any, times: list[int], t_ns: int | None = None) -> None:
 
 
 CLIENTS = {
+    "(limit: parses nothing)": bare,
     "widelane": widelane,
     "widelane + uvloop": widelane,
     "openai": openai,

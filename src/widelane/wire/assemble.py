@@ -97,6 +97,11 @@ class ReplyAssembler:
         self.last_ns = 0
 
     @property
+    def watched(self) -> bool:
+        """True when somebody is told of every chunk."""
+        return self._observe is not None
+
+    @property
     def finished(self) -> bool:
         """True once every choice that came has its finish reason, or the reply is over."""
         return self.done or (bool(self.choices) and all(choice.finish for choice in self.choices.values()))

@@ -13,6 +13,11 @@ from widelane.errors import CallError, ConnectionLost, ConnectionRefused, NotAMo
 from widelane.wire.address import Address
 from widelane.wire.connection import IDLE_KEPT_S, Connection
 
+PATIENCE_S = 0.1
+"""How long arrived events of a running stream may wait to be parsed, when nobody watches them."""
+_AT_ONCE = 8
+"""Connections parsed in one turn of the loop, of those that can wait."""
+
 
 class ConnectionPool:
     """Connections to one server: made when needed, kept while warm."""
@@ -21,6 +26,7 @@ class ConnectionPool:
         self.address = address
         self.clock = clock
         self.dirty: list[Connection] = []
+        self.later: list[Connection] = []
         self._connect_s = connect_s
         self._tls = tls
         self._idle: list[Connection] = []
@@ -82,6 +88,9 @@ class ConnectionPool:
     def schedule(self) -> None:
         asyncio.get_running_loop().call_soon(self._drain)
 
+    def postpone(self) -> None:
+        asyncio.get_running_loop().call_later(PATIENCE_S, self._drain_some)
+
     def opened(self, connection: Connection) -> None:
         self._open.add(connection)
 
@@ -97,6 +106,15 @@ class ConnectionPool:
         self.dirty.clear()
         for connection in dirty:
             connection.drain()
+
+    def _drain_some(self) -> None:
+        """A few of those that can wait, and the others in the next turns: bytes that arrive meanwhile are stamped."""
+        later = self.later
+        for connection in later[:_AT_ONCE]:
+            connection.drain()
+        del later[:_AT_ONCE]
+        if later:
+            asyncio.get_running_loop().call_soon(self._drain_some)
 
     def _sweep(self) -> None:
         self._sweeper = None

@@ -160,6 +160,7 @@ class StreamCall:
                 self._progress_s = self._time()
                 if not self._saw_output:
                     self._saw_output = True
+                    self._connection.patient = not self._assembler.watched
                     self._arm(self._limits.idle_s, self._idle)
             elif step is not _NOTHING and self._other_step(step):
                 return
