@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,8 @@ from widelane.report.machine import machine_sentence
 from widelane.report.terminal import before_after, doctor_view
 
 DOCTOR_S = 40.0
-SWEEP_S = 40.0
-BEFORE_LEVELS = (1, 2, 4, 8, 16)
+SWEEP_S = 52.0
+BEFORE_LEVELS = (1, 4, 8, 16)
 AFTER_LEVELS = (1, 4, 8, 16, 32)
 """The whole demo stays under three minutes on two cores: one diagnosis and two sweeps."""
 
@@ -151,7 +151,7 @@ class Advice(msgspec.Struct, frozen=True):
         return replace(choice, text=f"embedded:{self.slots}", context=self.context)
 
 
-def advised_restart(findings: tuple[Finding, ...] | list[Finding] | Any) -> Advice | None:
+def advised_restart(findings: Sequence[Finding]) -> Advice | None:
     """The restart that the finding `too-few-slots` advises, None when it is healthy.
 
     Raises:
