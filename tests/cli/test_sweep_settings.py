@@ -70,7 +70,18 @@ def test_another_commands_run_is_refused():
         resumed({"command": "demo"}, CHOICE, {}, server_stated=False)
 
 
-@pytest.mark.parametrize("stated", [{"output_tokens": 1}, {"seconds": 0.0}, {"max_level": 0}])
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"output_tokens": 1},
+        {"seconds": 0.0},
+        {"seconds": float("nan")},
+        {"seconds": float("inf")},
+        {"precision": 0.0},
+        {"precision": float("nan")},
+        {"max_level": 0},
+    ],
+)
 def test_impossible_options_are_refused(stated):
     with pytest.raises(UsageError):
         new_options(stated)

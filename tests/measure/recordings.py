@@ -7,7 +7,8 @@ from typing import Any
 
 from widelane.measure.calls import CallRecord, decoding_together
 from widelane.measure.client_watch import ClientLoad
-from widelane.measure.level import Known, Repeat, level_row
+from widelane.measure.known import Known
+from widelane.measure.level import Repeat, level_row
 from widelane.measure.profile import Level
 
 NO_LOAD = ClientLoad(0.01, 0.0, 0.0)

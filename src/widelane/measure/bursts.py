@@ -26,8 +26,8 @@ from widelane.lanes.lanes import Lanes
 from widelane.lanes.retry import RetryPolicy
 from widelane.measure.calls import CallRecord, decoding_together
 from widelane.measure.first_calls import first_calls, form_of
+from widelane.measure.gauge_watch import settle
 from widelane.measure.run_burst import BurstPlan, run_burst
-from widelane.measure.run_level import settle
 from widelane.measure.workload import CallMaker
 from widelane.records import Backend
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from widelane.measure.knee import points
+from widelane.measure.knee import plateau_tok_s, points
 from widelane.measure.profile import Level
 
 _WIDER = 1.4
@@ -80,16 +80,18 @@ def _with_figures(levels: Sequence[Level]) -> list[Level]:
 def gain_per_doubling(levels: Sequence[Level], slots: int) -> tuple[float, float] | None:
     """What the last doublings up to `slots` brought: (factor a doubling, the most that the intervals allow).
 
-    1.0 is nothing, 2.0 is all. From the narrowest level of at least a quarter of the slots; None when no narrower
-    level was measured, so that nothing is known about what a slot is worth.
+    1.0 is nothing, 2.0 is all. From the narrowest level of at least a quarter of the slots, or from a still narrower
+    one that was as fast; None when no narrower level was measured, so that nothing is known about what a slot is worth.
     """
     known = points(levels)
-    below = [point for point in known if slots / 4 <= point.concurrency < slots]
+    below = [point for point in known if point.concurrency < slots]
     full = [point for point in known if point.concurrency >= slots]
     if not below or not full:
         return None
-    doublings = math.log2(slots / below[0].concurrency)
-    value = statistics.median(point.value for point in full)
+    quarter = next((point for point in below if point.concurrency >= slots / 4), below[-1])
+    base = next(point for point in below if point.value >= quarter.value)
+    doublings = math.log2(slots / base.concurrency)
+    value = plateau_tok_s(known, slots)
     high = statistics.median(point.high for point in full)
-    low = max(below[0].low, 1e-9)
-    return (value / below[0].value) ** (1 / doublings), (high / low) ** (1 / doublings)
+    low = max(base.low, 1e-9)
+    return (value / base.value) ** (1 / doublings), (high / low) ** (1 / doublings)

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import msgspec
 
 from widelane.errors import RunNotResumable
+from widelane.measure.calls import CallRecord
 from widelane.measure.first_calls import FirstCalls
 from widelane.measure.level import Repeat
-from widelane.measure.run_level import Ending
+from widelane.measure.level_plan import Ending
 from widelane.records import Span
 
 _FIRST, _REPEAT, _LEVEL = "first-calls", "repeat", "level"
@@ -39,10 +40,15 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelEnd:
-    """A finished level; a resumed sweep leaves it alone."""
+    """A finished level; a resumed sweep leaves it alone.
+
+    Attributes:
+        tail: calls that ended after its last window.
+    """
 
     concurrency: int
     ending: Ending
+    tail: tuple[CallRecord, ...] = ()
     spans: tuple[Span, ...] = ()
 
 

@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 
 from widelane.measure.decoding_cap import find_cap
-from widelane.measure.knee import find_knee, points, still_rising
+from widelane.measure.knee import find_knee, points, still_rising, too_many_failed
 from widelane.measure.options import SweepOptions
 from widelane.measure.profile import Level
 
+_TELLING_WIDTH = 8
 REFINEMENTS = 2
 """In-between levels at most."""
-_LOOK_AHEAD = 3
-"""Doublings for which an adaptive sweep keeps time back."""
+# Doublings for which an adaptive sweep keeps time back, by what the last doubling brought at least.
+_LOOK_AHEAD = ((1.4, 2), (0.0, 1))
 
 
 def next_level(levels: Sequence[Level], options: SweepOptions) -> int | None:
@@ -39,19 +40,25 @@ def plateau_certain(levels: Sequence[Level], output_tokens: int) -> bool:
     """Whether wider levels can bring nothing new.
 
     Slots: twice the calls that decode together were offered, and the throughput did not rise with it. Otherwise: the
-    last two levels both brought nothing. A level that failed, or that the client spoiled, ends the ladder as well.
+    last two levels both brought nothing, and at least 8 calls were offered (small batches have kernels of their own,
+    and a flat start may rise again). A level that failed, or that the client spoiled, ends the ladder as well.
     """
     ordered = sorted(levels, key=lambda level: level.concurrency)
     if not ordered:
         return False
     last = ordered[-1]
-    if last.client.spoiled or last.output_tok_s.number is None or sum(last.failures.values()) * 2 > last.requests:
+    if last.client.spoiled or last.output_tok_s.number is None or too_many_failed(last):
         return True
     known = points(ordered)
     cap = find_cap(ordered, output_tokens)
     if cap is not None:
         return cap.offered >= 2 * cap.slots and not still_rising(known)
-    return len(known) >= 3 and not still_rising(known) and not still_rising(known[:-1])
+    return (
+        len(known) >= 3
+        and known[-1].concurrency >= _TELLING_WIDTH
+        and not still_rising(known)
+        and not still_rising(known[:-1])
+    )
 
 
 def planned(levels: Sequence[Level], width: int, options: SweepOptions) -> list[int]:
@@ -59,17 +66,22 @@ def planned(levels: Sequence[Level], width: int, options: SweepOptions) -> list[
     if options.levels is not None:
         done = {level.concurrency for level in levels}
         return [level for level in sorted(options.levels) if level not in done]
-    ahead = [width * 2**step for step in range(_LOOK_AHEAD + 1)]
+    known = points(levels)
+    gain = known[-1].value / known[-2].value if len(known) > 1 else 2.0
+    doublings = next(count for least, count in _LOOK_AHEAD if gain >= least)
+    while width * 2**doublings < _TELLING_WIDTH:
+        doublings += 1
+    ahead = [width * 2**step for step in range(doublings + 1)]
     return [level for level in ahead if level <= options.max_level] or [width]
 
 
 def level_seconds(left_s: float, width: int, plan: Sequence[int]) -> float:
     """How long a level may take of the time that is left.
 
-    In proportion to the square root of the width: a wide level's calls take longer, for they share the server, but it
-    also has more of them to learn from. One duration for all would waste time on narrow levels and starve wide ones.
+    In proportion to 1 + the square root of the width: a wide level's calls take longer, for they share the server, but
+    it also has more of them to learn from. One duration for all would waste time on narrow levels and starve wide ones.
     """
-    return left_s * math.sqrt(width) / sum(math.sqrt(level) for level in plan)
+    return left_s * (1 + math.sqrt(width)) / sum(1 + math.sqrt(level) for level in plan)
 
 
 def _between(levels: Sequence[Level], done: set[int], output_tokens: int) -> int | None:
@@ -83,7 +95,7 @@ def _between(levels: Sequence[Level], done: set[int], output_tokens: int) -> int
     at = int(knee.concurrency.number or 1)
     below = max((width for width in done if width < at), default=at)
     middle = (below + at) // 2
-    return middle if middle not in done and at - below > max(1, at // 4) else None
+    return middle if middle not in done and at - below > max(2, at // 4) else None
 
 
 def _is_power_of_two(width: int) -> bool:

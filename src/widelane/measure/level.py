@@ -11,6 +11,9 @@ from widelane.figures import Figure, Origin, unknown
 from widelane.measure import sanity
 from widelane.measure.calls import CallRecord, tokens_per_chunk
 from widelane.measure.client_watch import ClientLoad, client_share, pooled
+from widelane.measure.knee import too_many_failed
+from widelane.measure.known import Known
+from widelane.measure.opening_only import opening_only
 from widelane.measure.profile import Level, Percentiles
 from widelane.metrics import percentile_figure
 from widelane.records import Span
@@ -54,35 +57,21 @@ class Repeat:
         return self.output_tokens / self.window_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is known beside the level itself.
+def level_row(concurrency: int, repeats: Sequence[Repeat], known: Known, *, tail: Sequence[CallRecord] = ()) -> Level:
+    """The row of a level with at least one repeat; refused figures are None with the reason.
 
-    Attributes:
-        output_tokens: tokens that each call was asked for.
-        alone_ttft_s: TTFT of a call alone on the server, None when it was not measured.
-        steady: False for a burst (all calls start together and none follows), where Little's law does not hold.
-        read_bytes: bytes that every decode step must read; with `bandwidth_bytes_s` it bounds what is possible.
+    `tail` are calls that ended after the last repeat: they count for latencies and failures.
     """
-
-    output_tokens: int
-    alone_ttft_s: float | None = None
-    steady: bool = True
-    read_bytes: float | None = None
-    bandwidth_bytes_s: float | None = None
-
-
-def level_row(concurrency: int, repeats: Sequence[Repeat], known: Known) -> Level:
-    """The row of a level with at least one repeat; refused figures are None with the reason."""
-    calls = [call for repeat in repeats for call in repeat.calls]
-    counted, note = _counted(calls)
-    doubts = _call_doubts(calls, counted)
-    row = _figures(concurrency, repeats, counted, known)
-    if note:
-        row = replace(row, flags=(note,))
-    doubts += sanity.impossible(_sanity_row(row, counted, known, strict=known.steady and not note))
+    calls = [*(call for repeat in repeats for call in repeat.calls), *tail]
+    counted, opening = _counted(calls)
+    doubts = [*sanity.call_doubts(calls), *sanity.prefix_doubts(calls), *sanity.buffered_doubts(counted)]
+    row = _figures(concurrency, repeats, calls, counted, known)
+    row = replace(row, flags=tuple(_failure_flags(row)))
+    if opening:
+        row = opening_only(row, known)
     if any(doubt.code == sanity.BUFFERED for doubt in doubts):
         row = _without_latencies(row, "streams are buffered on the way: arrival says nothing about generation")
+    doubts += sanity.impossible(_sanity_row(row, counted, known, strict=known.steady and not opening))
     client, said = client_share(
         pooled([repeat.client for repeat in repeats]), row.tpot_s.p50.number, row.ttft_s.p50.number
     )
@@ -105,21 +94,23 @@ def with_series_doubts(levels: Sequence[Level], alone_ttft_s: float | None) -> l
     ]
 
 
-def _counted(calls: Sequence[CallRecord]) -> tuple[list[CallRecord], str | None]:
-    """The calls whose latencies count, and what to say when they are not those of the steady state."""
+def _counted(calls: Sequence[CallRecord]) -> tuple[list[CallRecord], bool]:
+    """The calls whose latencies count, and whether they are only those of the opening burst."""
     usable = [call for call in calls if call.usable]
     steady = [call for call in usable if not call.opening and call.full_length]
     if steady or not usable:
-        return steady, None
+        return steady, False
     whole = [call for call in usable if call.full_length]
-    return whole or usable, (
-        "Latencies are those of the opening burst: no call that was sent later ended in time, so TTFT is too low "
-        "where calls wait."
-    )
+    return whole or usable, True
 
 
-def _figures(concurrency: int, repeats: Sequence[Repeat], counted: Sequence[CallRecord], known: Known) -> Level:
-    calls = [call for repeat in repeats for call in repeat.calls]
+def _figures(
+    concurrency: int,
+    repeats: Sequence[Repeat],
+    calls: Sequence[CallRecord],
+    counted: Sequence[CallRecord],
+    known: Known,
+) -> Level:
     client, _ = client_share(ClientLoad(None, None, None), None, None)
     failures = Counter(call.failure for call in calls if call.failure is not None)
     unfinished = repeats[-1].unfinished
@@ -178,17 +169,13 @@ def _queue_share(calls: Sequence[CallRecord], alone_ttft_s: float | None) -> Fig
     return Figure(waited / sum(e2e for _, e2e in known), "", Origin.MEASURED)
 
 
-def _call_doubts(calls: Sequence[CallRecord], counted: Sequence[CallRecord]) -> list[sanity.Doubt]:
-    return [*sanity.call_doubts(calls), *sanity.prefix_doubts(calls), *sanity.buffered_doubts(counted)]
-
-
 def _sanity_row(row: Level, counted: Sequence[CallRecord], known: Known, *, strict: bool) -> sanity.Row:
     rates = [call.output_tokens / call.e2e_s for call in counted if call.output_tokens and call.e2e_s > 0]
     tpot = row.tpot_s.p50.number
     return sanity.Row(
         concurrency=row.concurrency,
         output_tok_s=row.output_tok_s.number,
-        per_request_tok_s=statistics.fmean(rates) if rates and strict else None,
+        per_request_tok_s=statistics.fmean(rates) if strict and len(rates) >= row.concurrency else None,
         ttft_s=row.ttft_s.p50.number,
         tpot_s=tpot,
         e2e_s=row.e2e_s.p50.number,
@@ -197,6 +184,16 @@ def _sanity_row(row: Level, counted: Sequence[CallRecord], known: Known, *, stri
         read_bytes=known.read_bytes,
         bandwidth_bytes_s=known.bandwidth_bytes_s,
     )
+
+
+def _failure_flags(row: Level) -> list[str]:
+    if not too_many_failed(row):
+        return []
+    codes = ", ".join(f"{count} {code}" for code, count in row.failures.items())
+    return [
+        f"{sum(row.failures.values())} of {row.requests} calls failed ({codes}): the throughput holds "
+        "their tokens, too, so it is not used for the knee."
+    ]
 
 
 def _length_flags(counted: Sequence[CallRecord], known: Known) -> list[str]:

@@ -21,6 +21,8 @@ POOL_FULL = 0.95
 WORTHLESS_DOUBLING = 1.08
 """A doubling of the slots that brought less than this says that they were not what was missing."""
 _OPTIMISTIC_DOUBLING = 1.15
+_TELLING_SLOTS = 8
+"""Three doublings: with fewer slots a flat start may as well be the kernels of small batches, and slots are named."""
 # Engines that let calls wait while the pool is full; llama.cpp fails them instead.
 _WAIT_FOR_POOL = frozenset({"vllm", "sglang", "tensorrt-llm"})
 
@@ -101,7 +103,7 @@ def _pool(levels: Sequence[Level], cap: DecodingCap | None, *, rising: bool) -> 
     if full and cap is not None:
         return Verdict(
             Limit.KV_POOL,
-            f"At most {cap.slots} calls decoded together while {cap.offered} were offered, and the KV pool was "
+            f"At most {_calls(cap.slots)} decoded together while {cap.offered} were offered, and the KV pool was "
             f"{full[-1].kv_usage.number:.0%} full: calls wait for memory, not for a slot.",  # type: ignore[union-attr]
             slots,
         )
@@ -112,12 +114,13 @@ def _capped(levels: Sequence[Level], cap: DecodingCap, context_tokens: float, fa
     """More calls than decode together: slots, unless the plateau was there before they ran out."""
     gain = gain_per_doubling(levels, cap.slots)
     cost = step_cost(levels)
-    if gain and gain[0] < WORTHLESS_DOUBLING and gain[1] < _OPTIMISTIC_DOUBLING and cost and cost.growth >= GREW:
+    worthless = gain is not None and gain[0] < WORTHLESS_DOUBLING and gain[1] < _OPTIMISTIC_DOUBLING
+    if gain and worthless and cap.slots >= _TELLING_SLOTS and cost and cost.growth >= GREW:
         limit, words = name_cost(cost, context_tokens, facts)
         return Verdict(
             limit,
-            f"{words} At most {cap.slots} calls decode together, but the plateau was there before: the last doublings "
-            f"up to {cap.slots} brought {gain[0] - 1:+.0%} each.",
+            f"{words} At most {_calls(cap.slots)} decode together, but the plateau was there before: the last "
+            f"doublings up to {cap.slots} brought {gain[0] - 1:+.0%} each.",
             cap.slots,
         )
     return _slots(levels, cap, gain, facts)
@@ -126,10 +129,12 @@ def _capped(levels: Sequence[Level], cap: DecodingCap, context_tokens: float, fa
 def _slots(
     levels: Sequence[Level], cap: DecodingCap, gain: tuple[float, float] | None, facts: ServerFacts | None
 ) -> Verdict:
-    words = [f"At most {cap.slots} calls decoded together while up to {cap.offered} were offered."]
+    words = [f"At most {_calls(cap.slots)} decoded together while up to {cap.offered} were offered."]
     words += _wave_words(levels, cap)
     if gain:
         words.append(f"Up to {cap.slots}, each doubling brought {gain[0] - 1:+.0%}.")
+        if gain[0] < WORTHLESS_DOUBLING:
+            words.append("That is little: each call slows the others, so more slots may bring little, too.")
     read = _read_slots(facts)
     if read is None:
         return Verdict(Limit.SLOTS, " ".join(words), cap.slots)
@@ -156,7 +161,7 @@ def _wave_words(levels: Sequence[Level], cap: DecodingCap) -> list[str]:
     if len(ttft) < 2 or len(tpot) < 2:
         return []
     return [
-        f"Beyond {cap.slots} calls wait: TTFT went from {ttft[0][1]:.3g} s at {ttft[0][0]} to {ttft[-1][1]:.3g} s at "
+        f"Beyond {cap.slots}, calls wait: TTFT went from {ttft[0][1]:.3g} s at {ttft[0][0]} to {ttft[-1][1]:.3g} s at "
         f"{ttft[-1][0]}, TPOT from {tpot[0][1] * 1e3:.3g} to {tpot[-1][1] * 1e3:.3g} ms."
     ]
 
@@ -210,6 +215,10 @@ def _client_words(spoiled: Sequence[Level]) -> str:
         f"event-loop lag p99 {(worst.client.lag_p99_s.number or 0) * 1e3:.3g} ms): the figures would be its own, not "
         "the server's. Run it on another machine or on a free core."
     )
+
+
+def _calls(number: int) -> str:
+    return f"{number} call" if number == 1 else f"{number} calls"
 
 
 def _names(levels: Sequence[Level]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -55,8 +56,10 @@ class SweepOptions:
             )
         if self.prompt_tokens < 1:
             raise UsageError(f"A prompt has at least one token, not {self.prompt_tokens}.")
-        if self.seconds <= 0:
-            raise UsageError(f"A sweep needs time: {self.seconds:g} seconds are none.")
+        if not 0 < self.seconds < math.inf:
+            raise UsageError(f"A sweep needs time, and an end: {self.seconds:g} seconds are neither.")
+        if not 0 < self.precision < 1:
+            raise UsageError(f"The precision is a share between 0 and 1 (0.05 is ±5 %), not {self.precision:g}.")
         if self.endpoint not in {"auto", "chat", "completions"}:
             raise UsageError(f"The endpoint is `auto`, `chat` or `completions`, not {self.endpoint!r}.")
         if not 1 <= self.min_repeats <= self.max_repeats:

@@ -9,18 +9,18 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from widelane.clock import Clock
-from widelane.engines.engine import Engine, Gauges
-from widelane.errors import CallError
+from widelane.engines.engine import Engine
+from widelane.errors import WidelaneError
 from widelane.lanes.lanes import Lanes
 from widelane.measure.calls import CallRecord, decoding_together, tokens_in_window
 from widelane.measure.client_watch import ClientWatch
 from widelane.measure.first_calls import length_fields
+from widelane.measure.gauge_watch import GaugeWatch
 from widelane.measure.level import Repeat
+from widelane.measure.level_plan import Ending, LevelPlan, LevelResult, Now
 from widelane.measure.live_call import LiveCall
-from widelane.measure.stopping import Stopping
 from widelane.measure.windows import Window, Windows, opening_lengths
 from widelane.measure.workload import CallMaker
 from widelane.records import Delta, Span
@@ -28,55 +28,9 @@ from widelane.records import Delta, Span
 POLL_S = 0.25
 """How often progress is told and the server's gauges are read."""
 _FAILURE_WAIT_S = (0.05, 1.0)
+_LEAST_WAIT_S = 0.001
+"""Less is not worth waiting for, and may be below the resolution of the event loop's timers."""
 _MOST_SPANS = 600
-SETTLE_S = 2.0
-"""How long cut-off calls may take to leave the server before the next level."""
-
-
-class Ending(StrEnum):
-    """Why a level ended."""
-
-    PRECISE = "precise"
-    REPEATS = "repeats"
-    TIME = "time"
-    FAILING = "failing"
-    STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelPlan:
-    """What to run.
-
-    Attributes:
-        seconds: bound on the level.
-        earlier: repeats that an interrupted run of this level has left; they count like its own.
-    """
-
-    concurrency: int
-    output_tokens: int
-    seconds: float
-    min_window_s: float
-    stopping: Stopping
-    earlier: tuple[Repeat, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelResult:
-    """What came of it: all repeats, with the earlier ones, and the spans for the timeline."""
-
-    repeats: tuple[Repeat, ...]
-    ending: Ending
-    spans: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Now:
-    """How a level stands, for a progress display."""
-
-    concurrency: int
-    repeats: int
-    elapsed_s: float
-    tok_s: float | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,7 +41,7 @@ class _LevelCall(LiveCall):
 
     def saw(self, delta: Delta) -> None:
         if not self.chunk_ns:
-            self.windows.first_token(opening=self.opening)
+            self.windows.first_token(opening=self.opening, shortened=not self.full_length)
         LiveCall.saw(self, delta)
 
 
@@ -114,7 +68,7 @@ class LevelRun:
         self._plan, self._lanes, self._maker, self._engine = plan, lanes, maker, engine
         self._clock, self._rng, self._keep, self._stop, self._progress = clock, rng, keep, stop, progress
         self._base_ns = clock.now_ns()
-        self._windows = Windows(plan.concurrency, plan.min_window_s)
+        self._windows = Windows(plan.concurrency, plan.min_window_s, plan.shortened)
         self._watch = ClientWatch(clock)
         self._live: dict[int, _LevelCall] = {}
         self._ended: list[CallRecord] = []
@@ -124,38 +78,46 @@ class LevelRun:
         self._numbered = len(plan.earlier)
         self._sent = 0
         self._failed_in_a_row = 0
-        self._preemptions: float | None = None
-        self._kv_usage: float | None = None
-        self._gauges_told = False
+        self._gauges = GaugeWatch(engine)
 
     async def run(self) -> LevelResult:
         """Run the level.
 
         Cancelling it cancels its calls; what was kept before stays kept.
+
+        Raises:
+            WidelaneError: a repeat could not be kept.
         """
         ending = Ending.STOPPED
-        lengths = opening_lengths(self._plan.concurrency, self._plan.output_tokens)
+        lengths: list[int | None] = [*opening_lengths(self._plan.shortened, self._plan.output_tokens)]
         self._rng.shuffle(lengths)
-        await self._read_gauges(first=True)
+        lengths += [None] * (self._plan.concurrency - len(lengths))
+        await self._gauges.begin()
+        failure: WidelaneError | None = None
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._worker(length)) for length in lengths]
             tasks.append(group.create_task(self._watch.run()))
             try:
                 ending = await self._until_done()
+            except WidelaneError as error:  # kept out of the group, which would wrap it
+                failure = error
             finally:
                 for task in tasks:
                     task.cancel()
-        return LevelResult(repeats=tuple(self._repeats), ending=ending, spans=self._timeline())
+        if failure is not None:
+            raise failure
+        return LevelResult(repeats=tuple(self._repeats), ending=ending, tail=self._take_fresh(), spans=self._timeline())
 
     # --- the calls
 
-    async def _worker(self, opening_length: int) -> None:
-        """One call after another: the first shortened, the others whole."""
+    async def _worker(self, opening_length: int | None) -> None:
+        """One call after another: the first shortened unless `opening_length` is None, the others whole."""
         await self._call(opening_length, opening=True)
         while True:
-            await self._call(self._plan.output_tokens, opening=False)
+            await self._call(None, opening=False)
 
-    async def _call(self, tokens: int, *, opening: bool) -> None:
+    async def _call(self, shortened: int | None, *, opening: bool) -> None:
+        tokens = self._plan.output_tokens if shortened is None else shortened
         number = self._sent
         self._sent += 1
         group = f"{self._plan.concurrency}/{len(self._plan.earlier)}"
@@ -163,7 +125,7 @@ class LevelRun:
         call = _LevelCall(
             base_ns=self._base_ns,
             opening=opening,
-            full_length=tokens == self._plan.output_tokens,
+            full_length=shortened is None,
             windows=self._windows,
         )
         self._live[number] = call
@@ -171,7 +133,13 @@ class LevelRun:
         del self._live[number]
         self._ended.append(record)
         self._fresh.append(record)
-        window = self._windows.ended(record.ended_ns, opening=opening, had_token=bool(call.chunk_ns))
+        window = self._windows.ended(
+            record.ended_ns,
+            opening=opening,
+            had_token=bool(call.chunk_ns),
+            shortened=shortened is not None,
+            in_one_piece=record.buffered or not record.streamed,
+        )
         if window is not None:
             self._cuts.put_nowait(self._cut(window))
         if record.failure is None:
@@ -186,20 +154,23 @@ class LevelRun:
     def _cut(self, window: Window, *, cut_short: bool = False) -> Repeat:
         in_flight = self._in_flight()
         calls = [*self._ended, *in_flight]
-        steady_ns = self._windows.steady_ns
-        fresh = tuple(replace(call, opening=steady_ns is None or call.sent_ns < steady_ns) for call in self._fresh)
-        self._fresh = []
         self._numbered += 1
         return Repeat(
             number=self._numbered - 1,
             window_s=(window.end_ns - window.start_ns) / 1e9,
             output_tokens=tokens_in_window(calls, window.start_ns, window.end_ns),
-            calls=fresh,
+            calls=self._take_fresh(),
             decoding_together=decoding_together(calls),
             unfinished=len(in_flight),
             client=self._watch.take(),
             cut_short=cut_short,
         )
+
+    def _take_fresh(self) -> tuple[CallRecord, ...]:
+        """The calls that ended since this was last asked for."""
+        steady_ns = self._windows.steady_ns
+        fresh, self._fresh = self._fresh, []
+        return tuple(replace(call, opening=steady_ns is None or call.sent_ns < steady_ns) for call in fresh)
 
     def _in_flight(self) -> list[CallRecord]:
         now_ns = self._clock.now_ns()
@@ -208,8 +179,8 @@ class LevelRun:
     async def _until_done(self) -> Ending:
         """Take repeats as they come until the level is known, time is up, or it fails."""
         while True:
-            left_s = self._plan.seconds - self._now_ns() / 1e9
-            if left_s <= 0 or self._stop.is_set():
+            left_s = self._plan.seconds_for(len(self._repeats)) - self._now_ns() / 1e9
+            if left_s < _LEAST_WAIT_S or self._stop.is_set():
                 await self._cut_short()
                 return Ending.STOPPED if self._stop.is_set() else Ending.TIME
             if self._failing():
@@ -218,7 +189,7 @@ class LevelRun:
             try:
                 repeat = await asyncio.wait_for(self._cuts.get(), min(POLL_S, left_s))
             except TimeoutError:
-                await self._read_gauges()
+                await self._gauges.poll()
                 self._tell()
                 continue
             await self._finish(repeat)
@@ -228,11 +199,8 @@ class LevelRun:
                 return Ending.REPEATS
 
     async def _finish(self, repeat: Repeat) -> None:
-        before = self._preemptions
-        await self._read_gauges()
-        preempted = None if before is None or self._preemptions is None else self._preemptions - before
-        whole = replace(repeat, preemptions=preempted, kv_usage=self._kv_usage)
-        self._kv_usage = None
+        told = await self._gauges.take()
+        whole = replace(repeat, preemptions=told.preemptions, kv_usage=told.kv_usage)
         self._repeats.append(whole)
         await self._keep(whole)
         self._tell()
@@ -256,19 +224,6 @@ class LevelRun:
         return self._failed_in_a_row >= max(3, self._plan.concurrency)
 
     # --- beside
-
-    async def _read_gauges(self, *, first: bool = False) -> None:
-        if not first and not self._gauges_told:
-            return
-        try:
-            gauges = await self._engine.gauges()
-        except CallError:
-            return
-        self._gauges_told = gauges.preemptions_total is not None or gauges.kv_usage is not None
-        if gauges.preemptions_total is not None:
-            self._preemptions = gauges.preemptions_total
-        if gauges.kv_usage is not None and not first:
-            self._kv_usage = max(self._kv_usage or 0.0, gauges.kv_usage)
 
     def _tell(self) -> None:
         if self._progress is None:
@@ -295,15 +250,3 @@ class LevelRun:
 
     def _now_ns(self) -> int:
         return self._clock.now_ns() - self._base_ns
-
-
-async def settle(engine: Engine) -> None:
-    """Wait until the cut-off calls have left the server, as far as it tells."""
-    for _ in range(int(SETTLE_S / 0.1)):
-        try:
-            gauges: Gauges = await engine.gauges()
-        except CallError:
-            return
-        if not gauges.running and not gauges.waiting:
-            return
-        await asyncio.sleep(0.1)

@@ -81,12 +81,12 @@ def name_cost(cost: StepCost, context_tokens: float, facts: ServerFacts | None) 
     if cost.share > bound:
         times = "far more" if cost.share > 4 * bound else "more"
         return Limit.COMPUTE, (
-            f"{seen}. That is {_share(cost.share)} of the time that the weights take, {times} than {bound_words} "
-            f"can explain ({bound:.1%} at most), so arithmetic sets the step time."
+            f"{seen}. That is {_share(cost.share)}, {times} than {bound_words} can explain ({bound:.1%} at most), so "
+            "arithmetic sets the step time."
         )
     return Limit.BANDWIDTH, (
-        f"{seen}. That is {_share(cost.share)} of the time that the weights take, and {bound_words} could explain "
-        f"up to {bound:.1%}: reading each sequence's own bytes is the likely limit, arithmetic is not excluded."
+        f"{seen}. That is {_share(cost.share)}, and {bound_words} could explain up to {bound:.1%}: reading each "
+        "sequence's own bytes is the likely limit, arithmetic is not excluded."
     )
 
 
@@ -115,4 +115,6 @@ def _ms(seconds: float) -> str:
 
 
 def _share(share: float) -> str:
-    return "several times" if share > 3 else f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
+    if share > 3:
+        return "several times what the weights take"
+    return f"{share:.{0 if share >= 0.1 else 1}%} of what the weights take"

@@ -20,12 +20,15 @@ from widelane.engines.engine import Engine
 from widelane.engines.server_facts import ServerFacts
 from widelane.lanes.lanes import Lanes
 from widelane.lanes.retry import RetryPolicy
+from widelane.measure.decoding_cap import find_cap
 from widelane.measure.first_calls import first_calls, form_of
+from widelane.measure.gauge_watch import settle
 from widelane.measure.kept import Kept, LevelEnd, Start, SweepStore
 from widelane.measure.ladder import level_seconds, next_level, planned
+from widelane.measure.level_plan import Ending, LevelPlan, Now
 from widelane.measure.options import SweepOptions, parse_levels, quick_options
 from widelane.measure.profile import Level, SweepReport
-from widelane.measure.run_level import Ending, LevelPlan, LevelRun, Now, settle
+from widelane.measure.run_level import LevelRun
 from widelane.measure.stopping import Stopping
 from widelane.measure.sweep_report import build_report, rows
 from widelane.measure.workload import CallMaker
@@ -112,7 +115,7 @@ class _Sweep:
             if left_s <= 0 or self._stop.is_set():
                 return
             plan = planned(self._rows_done(), width, self._options)
-            await self._level(width, maker, level_seconds(left_s, width, plan))
+            await self._level(width, maker, level_seconds(left_s, width, plan), left_s)
 
     async def _begin(self) -> Start:
         """Warm the server up and learn how to call it."""
@@ -124,14 +127,16 @@ class _Sweep:
         await self._kept.put_start(start)
         return start
 
-    async def _level(self, width: int, maker: CallMaker, seconds: float) -> None:
+    async def _level(self, width: int, maker: CallMaker, seconds: float, most_seconds: float) -> None:
         options = self._options
         plan = LevelPlan(
             concurrency=width,
             output_tokens=options.output_tokens,
             seconds=seconds,
+            most_seconds=most_seconds,
             min_window_s=options.min_window_s,
             stopping=Stopping(options.precision, options.min_repeats, options.max_repeats),
+            slots=self._slots(),
             earlier=tuple(self._kept.repeats.get(width, ())),
         )
         async with self._lanes(width) as lanes:
@@ -149,7 +154,9 @@ class _Sweep:
             result = await run.run()
         await settle(self._engine)
         if result.ending is not Ending.STOPPED:
-            await self._kept.put_end(LevelEnd(concurrency=width, ending=result.ending, spans=result.spans))
+            await self._kept.put_end(
+                LevelEnd(concurrency=width, ending=result.ending, tail=result.tail, spans=result.spans)
+            )
 
     def report(self) -> SweepReport:
         """What is known now."""
@@ -176,6 +183,14 @@ class _Sweep:
 
     def _rows_done(self) -> list[Level]:
         return [row for row in rows(self._kept, self._options, self._facts) if row.concurrency in self._kept.ends]
+
+    def _slots(self) -> int | None:
+        """Calls that decode together, as seen so far, else as the server says."""
+        cap = find_cap(self._rows_done(), self._options.output_tokens)
+        if cap is not None:
+            return cap.slots
+        told = self._facts.slots.number
+        return int(told) if told else None
 
     def _maker(self, seed: int) -> CallMaker:
         return CallMaker(

@@ -10,18 +10,19 @@ from widelane.engines.server_facts import ServerFacts
 from widelane.figures import Figure, Origin
 from widelane.measure.kept import Kept
 from widelane.measure.knee import find_knee
-from widelane.measure.level import Known, level_row, with_series_doubts
+from widelane.measure.known import Known
+from widelane.measure.level import level_row, with_series_doubts
+from widelane.measure.level_plan import Ending
 from widelane.measure.limit import Verdict, judge
 from widelane.measure.options import SweepOptions
 from widelane.measure.profile import Knee, Level, Limit, Server, SweepReport, Workload
-from widelane.measure.run_level import Ending
 
 
 def rows(kept: Kept, options: SweepOptions, facts: ServerFacts) -> list[Level]:
     """The levels measured so far, by rising width, finished or not."""
     alone = kept.start.first.alone_ttft_s if kept.start else None
     if kept.repeats.get(1):
-        at_one = level_row(1, kept.repeats[1], Known(output_tokens=options.output_tokens)).ttft_s.p50.number
+        at_one = _row(kept, 1, Known(output_tokens=options.output_tokens)).ttft_s.p50.number
         alone = at_one if at_one is not None else alone
     known = Known(
         output_tokens=options.output_tokens,
@@ -29,8 +30,12 @@ def rows(kept: Kept, options: SweepOptions, facts: ServerFacts) -> list[Level]:
         read_bytes=_read_bytes(facts),
         bandwidth_bytes_s=options.bandwidth_bytes_s,
     )
-    found = [level_row(width, repeats, known) for width, repeats in sorted(kept.repeats.items()) if repeats]
-    return with_series_doubts(found, alone)
+    return with_series_doubts([_row(kept, width, known) for width in sorted(kept.repeats)], alone)
+
+
+def _row(kept: Kept, width: int, known: Known) -> Level:
+    end = kept.ends.get(width)
+    return level_row(width, kept.repeats[width], known, tail=end.tail if end else ())
 
 
 def build_report(
