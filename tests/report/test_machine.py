@@ -42,3 +42,17 @@ def test_without_throughput_nothing_is_claimed():
     nothing = dataclasses.replace(level(1, 1.0), output_tok_s=unknown("tok/s", "no call finished"))
     report = sweep([nothing], limit=Limit.NOT_REACHED)
     assert "is not known" in machine_sentence(report, report)
+
+
+def test_slots_are_not_the_whole_truth_where_the_step_has_grown_within_them():
+    # 10.67 ms a sequence: however many lanes, at most 1 / 0.01067 = 93.8 tok/s.
+    report = sweep(steps({1: 0.04, 16: 0.20}), limit=Limit.SLOTS)
+    said = machine_sentence(report, report)
+    assert "stops at the slots" in said
+    assert "at most about 93.8 tok/s (predicted)" in said
+    assert "CPU" in said
+
+
+def test_slots_are_the_whole_truth_where_the_step_has_not_grown():
+    report = sweep(steps({1: 0.04, 16: 0.05}), limit=Limit.SLOTS)
+    assert "may be wider than this" in machine_sentence(report, report)

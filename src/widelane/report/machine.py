@@ -10,11 +10,14 @@ from widelane.report.text import number_text, seconds_text
 SMALL_GAIN = 1.2
 """Below this ratio of many lanes to one, width is called not worth having."""
 
+_STEP_GREW = 2.0
+"""From this growth of the step on, arithmetic (or bytes of its own) weighs as much as reading the weights."""
+_CPU_WORDS = (
+    "each further sequence needs arithmetic of its own, and a CPU has little to spare beside reading the weights. "
+    "On a GPU arithmetic is what idles, and a step stays cheap for many more sequences."
+)
 _WHY = {
-    Limit.COMPUTE: (
-        "What ends it is arithmetic: each further sequence needs its own, and a CPU has little to spare beside reading "
-        "the weights. On a GPU arithmetic is what idles, and a step stays cheap for many more sequences."
-    ),
+    Limit.COMPUTE: f"What ends it is arithmetic: {_CPU_WORDS}",
     Limit.BANDWIDTH: "What ends it is memory bandwidth: each further sequence adds bytes of its own to read.",
     Limit.SLOTS: "What ends it is still the number of slots: it may be wider than this.",
     Limit.KV_POOL: "What ends it is the KV pool: more memory for it, or a smaller KV type, would widen it.",
@@ -45,7 +48,17 @@ def machine_sentence(before: SweepReport, after: SweepReport) -> str:
             f"{number_text(many)} tok/s at {best.concurrency} lanes."
         )
     cost = step_cost(after.levels)
-    return " ".join(part for part in (opening, _WHY.get(after.limit, ""), _step_words(cost)) if part)
+    return " ".join(part for part in (opening, _why(after.limit, cost), _step_words(cost)) if part)
+
+
+def _why(limit: Limit, cost: StepCost | None) -> str:
+    """What ends the width. Slots are not the whole truth where the step has grown within them already."""
+    if limit is Limit.SLOTS and cost is not None and cost.growth >= _STEP_GREW and cost.each_s > 0:
+        return (
+            f"It stops at the slots, and many more of them would bring at most about {number_text(1 / cost.each_s)} "
+            f"tok/s (predicted): {_CPU_WORDS}"
+        )
+    return _WHY.get(limit, "")
 
 
 def _step_words(cost: StepCost | None) -> str:
