@@ -15,7 +15,7 @@ from rich.console import RenderableType
 
 from widelane.cli.console import Terminal
 from widelane.cli.event_loop import run_async, unless_stopped
-from widelane.cli.run_dirs import check_writable_file, folder_made, new_run_dir, write_whole
+from widelane.cli.run_dirs import check_writable_file, folder_made, new_run_dir
 from widelane.cli.run_folder import kept_unless_refused
 from widelane.cli.server import ServerChoice, check, chosen, open_server
 from widelane.cli.sweep import measured
@@ -30,6 +30,7 @@ from widelane.report.html import page
 from widelane.report.json import to_json
 from widelane.report.machine import machine_sentence
 from widelane.report.terminal import before_after, doctor_view
+from widelane.whole_file import write_whole
 
 DOCTOR_S = 40.0
 SWEEP_S = 52.0
@@ -109,7 +110,7 @@ class _Demo:
         save_profile(before, self._run_dir / "before.json")
         if after is not None:
             save_profile(after, self._run_dir / "after.json")
-        write_whole(report, text)
+        write_whole(report, text.encode())
         if self._as_json:
             self._terminal.data(_document(doctor, before, after))
         else:

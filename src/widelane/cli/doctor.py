@@ -10,7 +10,7 @@ from pathlib import Path
 
 from widelane.cli.console import Terminal
 from widelane.cli.event_loop import run_async, unless_stopped
-from widelane.cli.run_dirs import check_writable_file, folder_made, new_run_dir, write_whole
+from widelane.cli.run_dirs import check_writable_file, folder_made, new_run_dir
 from widelane.cli.run_folder import kept_unless_refused
 from widelane.cli.server import ServerChoice, check, chosen, open_server
 from widelane.clock import SystemClock
@@ -20,6 +20,7 @@ from widelane.measure.profile import DoctorReport
 from widelane.report.html import page
 from widelane.report.json import to_json
 from widelane.report.terminal import doctor_view
+from widelane.whole_file import write_whole
 
 WIDEST = 128
 """Room for this many connections; the quick sweep stays below."""
@@ -84,6 +85,6 @@ def keep(report: DoctorReport, run_dir: Path, html: Path | None) -> None:
     """Save the document and the page in the run's folder, and the page where it was asked for."""
     text = page(None, report)
     write_whole(run_dir / "doctor.json", to_json(report))
-    write_whole(run_dir / "report.html", text)
+    write_whole(run_dir / "report.html", text.encode())
     if html is not None:
-        write_whole(html, text)
+        write_whole(html, text.encode())

@@ -100,16 +100,3 @@ def check_writable_file(stated: str | None, option: str) -> Path | None:
     if not os.access(path if path.exists() else parent, os.W_OK):
         raise UsageError(f"{option} {path}: no permission to write there")
     return path
-
-
-def write_whole(path: Path, text: str | bytes) -> None:
-    """Write a file so that it is either whole or not there."""
-    data = text.encode() if isinstance(text, str) else text
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None

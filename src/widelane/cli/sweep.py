@@ -13,7 +13,7 @@ from pathlib import Path
 from widelane.cli.console import Step, Terminal
 from widelane.cli.event_loop import run_async
 from widelane.cli.main import INTERRUPTED
-from widelane.cli.run_dirs import check_writable_file, new_run_dir, newest_run, write_whole
+from widelane.cli.run_dirs import check_writable_file, new_run_dir, newest_run
 from widelane.cli.run_folder import kept_unless_refused
 from widelane.cli.server import OpenServer, ServerChoice, check, chosen, open_server
 from widelane.cli.sweep_settings import asked, config_of, new_options, resumed
@@ -26,6 +26,7 @@ from widelane.measure.sweep import Progress, sweep
 from widelane.report.html import page
 from widelane.report.json import to_json
 from widelane.report.terminal import sweep_table
+from widelane.whole_file import write_whole
 
 
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
@@ -89,9 +90,9 @@ class _Sweep:
     def _keep(self, report: SweepReport) -> None:
         text = page(report, None)
         save_profile(report, self.run_dir / "sweep.json")
-        write_whole(self.run_dir / "report.html", text)
+        write_whole(self.run_dir / "report.html", text.encode())
         if self.html is not None:
-            write_whole(self.html, text)
+            write_whole(self.html, text.encode())
         if self.profile is not None:
             save_profile(report, self.profile)
 

@@ -5,8 +5,6 @@ All are plain dataclasses; their JSON schemas are generated from here (docs/refe
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +16,7 @@ from widelane.engines.server_facts import ServerFacts
 from widelane.errors import UsageError
 from widelane.figures import Figure, Finding, Schema
 from widelane.records import Span
+from widelane.whole_file import write_whole
 
 SWEEP_SCHEMA = Schema("widelane.sweep", 1)
 DOCTOR_SCHEMA = Schema("widelane.doctor", 1)
@@ -189,18 +188,7 @@ def save_profile(report: SweepReport, path: Path) -> None:
     Raises:
         UsageError: the path cannot be written.
     """
-    text = msgspec.json.format(msgspec.json.encode(report), indent=2)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with draft.open("wb") as file:
-            file.write(text + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise UsageError(f"The profile cannot be written to {path}: {error.strerror or error}.") from error
+    write_whole(path, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
 
 
 def load_profile(path: Path) -> SweepReport:
