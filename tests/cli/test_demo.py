@@ -2,9 +2,10 @@
 
 import pytest
 
-from widelane.cli.demo import advised_restart
+from tests.report import samples
+from widelane.cli.demo import advised_restart, prediction_words
 from widelane.cli.server import ServerChoice
-from widelane.figures import Finding, Fix, Severity
+from widelane.figures import Figure, Finding, Fix, Origin, Severity
 
 
 def finding(severity: Severity, flag: str = "-np 16 -c 32768") -> Finding:
@@ -29,3 +30,13 @@ def test_a_healthy_server_is_not_restarted():
     healthy = Finding("enough-slots", Severity.OK, "16 slots", "seen")
     assert advised_restart([healthy]) is None
     assert advised_restart([]) is None
+
+
+def test_the_prediction_stands_beside_what_was_measured():
+    gain = Figure(44.0, "tok/s", Origin.PREDICTED, 34.0, 62.0)
+    found = [Finding("too-few-slots", Severity.WARNING, "4 slots", "seen", gain=gain)]
+    after = samples.sweep([samples.level(4, 30.0), samples.level(16, 43.7)])
+    said = prediction_words(found, 16, after)
+    assert "44.0 tok/s (34.0–62.0, predicted)" in said or "44 tok/s (34–62, predicted)" in said
+    assert "Measured: 43.7 tok/s" in said
+    assert prediction_words(found, 8, after) == ""

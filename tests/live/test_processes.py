@@ -101,7 +101,8 @@ async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path, cache_di
 
 # Starts a server, keeps it busy with a long answer, and waits. Ends only when it is killed.
 PARENT = """
-import asyncio, pathlib, sys
+import asyncio, pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
 from widelane.engines import embedded_process
 from widelane.engines.embedded import EmbeddedServer
 

@@ -260,7 +260,7 @@ def test_nothing_moves_while_the_page_is_built(show: Show) -> None:
         "sum += e.value)); o.observe({type: 'layout-shift', buffered: true}); requestAnimationFrame(() => "
         "requestAnimationFrame(() => done(sum))); })"
     )
-    assert shift == 0
+    assert shift < 0.02, "a busy machine may lay out once more when its fonts are there; 0.1 is what people notice"
 
 
 def test_what_a_server_or_a_call_says_is_shown_and_never_run(show: Show) -> None:

@@ -30,6 +30,7 @@ from widelane.report.html import page
 from widelane.report.json import to_json
 from widelane.report.machine import machine_sentence
 from widelane.report.terminal import before_after, doctor_view
+from widelane.report.text import figure_text
 from widelane.whole_file import write_whole
 
 DOCTOR_S = 40.0
@@ -76,6 +77,7 @@ class _Demo:
         self._note("\n3/3  Before and after.")
         self._print(before_after(before, after))
         self._print(machine_sentence(before, after))
+        self._print(prediction_words(doctor.findings, advised.slots, after))
         self._keep(doctor, before, after, html)
         return 0
 
@@ -122,7 +124,7 @@ class _Demo:
 
     def _print(self, what: RenderableType) -> None:
         if not self._as_json:
-            self._terminal.out.print(what)
+            self._terminal.out.print(what, crop=False)
 
 
 def _options(levels: tuple[int, ...]) -> SweepOptions:
@@ -150,6 +152,17 @@ class Advice(msgspec.Struct, frozen=True):
     def applied_to(self, choice: ServerChoice) -> ServerChoice:
         """The embedded server that the advice describes."""
         return replace(choice, text=f"embedded:{self.slots}", context=self.context)
+
+
+def prediction_words(findings: Sequence[Finding], slots: int, after: SweepReport) -> str:
+    """What the doctor predicted for the advised width, beside what was measured there; empty when one is missing."""
+    gain = next((finding.gain for finding in findings if finding.code == "too-few-slots"), None)
+    level = next((level for level in after.levels if level.concurrency == slots), None)
+    if gain is None or gain.value is None or level is None or level.output_tok_s.value is None:
+        return ""
+    return (
+        f"The doctor's prediction for {slots} lanes: {figure_text(gain)}. Measured: {figure_text(level.output_tok_s)}."
+    )
 
 
 def advised_restart(findings: Sequence[Finding]) -> Advice | None:

@@ -77,7 +77,7 @@ async def _doctor(
     if args.json:
         terminal.data(to_json(report))
     else:
-        terminal.out.print(doctor_view(report, report_path=str(html or run_dir / "report.html")))
+        terminal.out.print(doctor_view(report, report_path=str(html or run_dir / "report.html")), crop=False)
     return 0
 
 

@@ -13,14 +13,15 @@ from widelane import __version__
 DESCRIPTION = """\
 Measure, diagnose and use the width of a local language-model server.
 
-SERVER is a URL (http://127.0.0.1:8080), `embedded` or `embedded:SLOTS` (a real llama.cpp server, started for you).
-Without it, OPENAI_BASE_URL is used, else the usual local ports are tried.
+SERVER is a URL (http://127.0.0.1:8080), `embedded` or `embedded:SLOTS`
+(a real llama.cpp server, started for you). Without it, OPENAI_BASE_URL is
+used, else the usual local ports are tried.
 """
 EPILOG = """\
 environment:
   OPENAI_BASE_URL, OPENAI_API_KEY   the server and its key, as OpenAI-compatible tools read them
-  WIDELANE_CACHE_DIR                where the default model is kept
-  WIDELANE_RUNS_DIR                 where runs are kept
+  WIDELANE_CACHE_DIR                models (default: the user's cache folder, ~/.cache/widelane on Linux)
+  WIDELANE_RUNS_DIR                 runs (default: the user's data folder, ~/.local/share/widelane/runs on Linux)
   NO_COLOR                          no colours
 
 exit status: 0 done, 1 the job failed, 2 the input cannot be used, 130 interrupted (what was done is kept)
@@ -110,7 +111,12 @@ def _sweep(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-level", type=int, metavar="N", help="widest adaptive level (default: 128)")
     group.add_argument("--prompt-tokens", type=int, metavar="N", help="size of a prompt (default: 32)")
     group.add_argument("--output-tokens", type=int, metavar="N", help="size of an answer (default: 64)")
-    group.add_argument("--seconds", type=float, metavar="S", help="limit for the whole sweep (default: 600)")
+    group.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="limit for the whole sweep; a resumed one gets it anew (default: 600)",
+    )
     group.add_argument(
         "--precision", type=float, metavar="X", help="half-width of the interval to reach (default: 0.05)"
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from widelane.errors import UsageError
+from widelane.lanes.store import RunStore
 
 
 def runs_root(env: Mapping[str, str]) -> Path:
@@ -38,17 +39,19 @@ def new_run_dir(command: str, stated: str | None, env: Mapping[str, str]) -> Pat
     return path
 
 
-def newest_run(command: str, env: Mapping[str, str]) -> Path:
-    """The newest run of a command, by its name.
+def newest_unfinished(command: str, env: Mapping[str, str]) -> Path:
+    """The newest run of a command, by its name, that is not finished. What cannot be opened is passed over.
 
     Raises:
         UsageError: there is none.
     """
     root = runs_root(env)
     runs = sorted(path for path in root.glob(f"*-{command}-*") if path.is_dir()) if root.is_dir() else []
-    if not runs:
-        raise UsageError(f"nothing to resume: no {command} run in {root}; start one without --resume")
-    return runs[-1]
+    for path in reversed(runs):
+        with contextlib.suppress(UsageError), RunStore.open(path) as store:
+            if not store.complete:
+                return path
+    raise UsageError(f"nothing to resume: no unfinished {command} in {root}; start one without --resume")
 
 
 @contextlib.contextmanager

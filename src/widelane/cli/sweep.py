@@ -13,12 +13,12 @@ from pathlib import Path
 from widelane.cli.console import Step, Terminal
 from widelane.cli.event_loop import run_async
 from widelane.cli.main import INTERRUPTED
-from widelane.cli.run_dirs import check_writable_file, new_run_dir, newest_run
+from widelane.cli.run_dirs import check_writable_file, new_run_dir, newest_unfinished
 from widelane.cli.run_folder import kept_unless_refused
 from widelane.cli.server import OpenServer, ServerChoice, check, chosen, open_server
 from widelane.cli.sweep_settings import asked, config_of, new_options, resumed
 from widelane.clock import SystemClock
-from widelane.errors import CallError, UsageError
+from widelane.errors import CallError, UsageError, WidelaneError
 from widelane.lanes.store import RunStore
 from widelane.measure.options import SweepOptions
 from widelane.measure.profile import SweepReport, save_profile
@@ -40,6 +40,8 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
     with kept_unless_refused(run_dir, fresh=not args.resume), contextlib.ExitStack() as stack:
         if args.resume:
             store = stack.enter_context(RunStore.open(run_dir))
+            if store.complete:
+                raise UsageError(f"nothing to resume: the sweep in {run_dir} is finished; start one without --resume")
             choice, options = resumed(store.config, choice, stated, server_stated=args.server is not None)
             terminal.note(f"going on with {run_dir}")
         else:
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 def _run_dir(args: argparse.Namespace, env: Mapping[str, str]) -> Path:
     if not args.resume:
         return new_run_dir("sweep", args.run_dir, env)
-    return Path(args.run_dir).expanduser() if args.run_dir else newest_run("sweep", env)
+    return Path(args.run_dir).expanduser() if args.run_dir else newest_unfinished("sweep", env)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class _Sweep:
         else:
             page_path = self.html or self.run_dir / "report.html"
             self.terminal.out.print(sweep_table(report, report_path=str(page_path)))
+        if not report.complete:
+            self.terminal.note(f"not complete; go on with: widelane sweep --resume --run-dir {self.run_dir}")
+        if report.server_gone:
+            raise WidelaneError(f"the server stopped answering; its log, if it was ours, is in {self.run_dir}")
         return INTERRUPTED if stop.is_set() else 0
 
     def _keep(self, report: SweepReport) -> None:

@@ -142,6 +142,7 @@ class SweepReport:
         levels: by rising concurrency.
         limit_evidence: why the limit was named, with figures.
         complete: False when time was up or the sweep was stopped before every level was measured.
+        server_gone: True when the server stopped answering before the sweep was done.
         made: what replays the sweep: seed, versions, platform, when, every option as resolved.
         notes: what a reader must know beside the rows, e.g. levels that were not measured and why; each a sentence.
         timeline: the calls of one representative repeat of each level, for the lane timeline; empty in `--json`.
@@ -155,6 +156,7 @@ class SweepReport:
     limit: Limit
     limit_evidence: str
     complete: bool = True
+    server_gone: bool = False
     made: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     run_dir: str | None = None

@@ -78,6 +78,11 @@ def name_cost(cost: StepCost, context_tokens: float, facts: ServerFacts | None) 
         f"a step takes about {_ms(cost.base_s)} plus {_ms(cost.each_s)} for each sequence"
     )
     bound, bound_words = _bytes_bound(context_tokens, facts)
+    if cost.base_s <= 0:  # the line through two noisy levels leaves nothing for the weights: no share to speak of
+        return Limit.COMPUTE, (
+            f"TPOT grew from {_ms(narrow_s)} with {narrow:.0f} decoding together to {_ms(wide_s)} with {wide:.0f}, as "
+            f"fast as the batch or faster, and {bound_words} cannot explain that: arithmetic sets the step time."
+        )
     if cost.share > bound:
         times = "far more" if cost.share > 4 * bound else "more"
         return Limit.COMPUTE, (

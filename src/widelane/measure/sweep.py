@@ -10,7 +10,7 @@ import asyncio
 import platform
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -18,6 +18,7 @@ from widelane import __version__
 from widelane.clock import Clock
 from widelane.engines.engine import Engine
 from widelane.engines.server_facts import ServerFacts
+from widelane.errors import CallError, ConnectionLost, ConnectionRefused
 from widelane.lanes.lanes import Lanes
 from widelane.lanes.retry import RetryPolicy
 from widelane.measure.decoding_cap import find_cap
@@ -105,6 +106,7 @@ class _Sweep:
         self._began_ns = clock.now_ns()
         self._began_wall_s = clock.wall_s()
         self._kept = Kept.load(store)
+        self._gone_at: int | None = None
 
     async def measure(self) -> None:
         """Run levels until nothing more is worth it, time is up, or the sweep is stopped."""
@@ -112,7 +114,7 @@ class _Sweep:
         maker = form_of(self._maker(start.seed), start.first.endpoint, with_fields=start.first.fields_accepted)
         while (width := self._next()) is not None:
             left_s = self._options.seconds - self._elapsed_s()
-            if left_s <= 0 or self._stop.is_set():
+            if left_s <= 0 or self._stop.is_set() or self._gone_at is not None:
                 return
             plan = planned(self._rows_done(), width, self._options)
             await self._level(width, maker, level_seconds(left_s, width, plan), left_s)
@@ -153,15 +155,28 @@ class _Sweep:
             )
             result = await run.run()
         await settle(self._engine)
+        if result.ending is Ending.FAILING and not await self._answers():
+            self._gone_at = width  # not the level's own failure: a resumed sweep measures it again
+            return
         if result.ending is not Ending.STOPPED:
             await self._kept.put_end(
                 LevelEnd(concurrency=width, ending=result.ending, tail=result.tail, spans=result.spans)
             )
 
+    async def _answers(self) -> bool:
+        """Whether anybody still listens."""
+        try:
+            await self._engine.gauges()
+        except (ConnectionRefused, ConnectionLost):
+            return False
+        except CallError:
+            return True
+        return True
+
     def report(self) -> SweepReport:
         """What is known now."""
         missing = self._next()
-        return build_report(
+        report = build_report(
             self._kept,
             self._options,
             self._facts,
@@ -170,8 +185,11 @@ class _Sweep:
             finished=missing is None,
             missing=[self._missing_words(missing)] if missing is not None else [],
         )
+        return replace(report, server_gone=self._gone_at is not None)
 
     def _missing_words(self, next_width: int) -> str:
+        if self._gone_at is not None:
+            return f"The server stopped answering while {self._gone_at} calls were in flight; the sweep ended there."
         why = "the sweep was stopped" if self._stop.is_set() else f"its time ({self._options.seconds:g} s) was up"
         if self._options.levels is None:
             return f"The sweep ended before level {next_width} was measured: {why}."

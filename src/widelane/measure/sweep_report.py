@@ -113,12 +113,12 @@ def _notes(kept: Kept, options: SweepOptions) -> list[str]:
     late = [str(width) for width, end in sorted(kept.ends.items()) if end.ending is Ending.TIME]
     if late:
         notes.append(
-            f"At {', '.join(late)} calls time was up before the interval was within ±{options.precision:.0%}: "
+            f"At concurrency {', '.join(late)} time was up before the interval was within ±{options.precision:.0%}: "
             "give the sweep more time for a narrower one."
         )
     failing = [str(width) for width, end in sorted(kept.ends.items()) if end.ending is Ending.FAILING]
     if failing:
-        notes.append(f"At {', '.join(failing)} calls a whole turn of calls failed, so the level was ended early.")
+        notes.append(f"At concurrency {', '.join(failing)} a whole turn of calls failed, so the level was ended early.")
     return notes
 
 

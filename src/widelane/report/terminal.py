@@ -71,7 +71,7 @@ def doctor_view(report: DoctorReport, *, report_path: str | None = None) -> Rend
     parts += ["", *(FindingLine(finding) for finding in shown), ""]
     parts += _unknown_facts(report)
     parts += _doubts(report.levels)
-    parts.append(_line("Next", next_step(report.findings)))
+    parts.append(_command_line("Next", next_step(report.findings)))
     parts += _where(None, report_path)
     return Group(*parts)
 
@@ -169,6 +169,11 @@ def _line(label: str, body: str | Text) -> Table:
     grid.add_column(overflow="fold")
     grid.add_row(Text(label, style="dim"), Text(body) if isinstance(body, str) else body)
     return grid
+
+
+def _command_line(label: str, command: str) -> Text:
+    """A command on one line, however long: it is there to be copied (print it uncropped)."""
+    return Text.assemble((label.ljust(_LABEL), "dim"), command, no_wrap=True, overflow="ignore")
 
 
 def _indent(body: RenderableType) -> Padding:

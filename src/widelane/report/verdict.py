@@ -29,6 +29,9 @@ def sweep_verdict(report: SweepReport) -> str:
     if best is None:
         return "No verdict: no level gave a throughput."
     unfinished = "" if report.complete else " The sweep was cut short: this is what was finished."
+    if report.server_gone:
+        until = f"{figure_text(best.output_tok_s)} at {_requests(best.concurrency)}"
+        return f"The server stopped answering. Best until then: {until}."
     if report.knee is None or report.knee.concurrency.number is None:
         return f"Best measured: {figure_text(best.output_tok_s)} at {_requests(best.concurrency)}.{unfinished}"
     return f"{_knee_words(report.knee, report.limit, best)}{unfinished}"

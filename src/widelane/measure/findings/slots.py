@@ -161,6 +161,11 @@ def _gain_figure(cost: StepLine, target: int) -> Figure:
 def _gain_words(gain: Figure, plateau: float | None, target: int) -> str:
     if gain.number is None or plateau is None:
         return "what more slots would bring is not known yet; the waiting would end."
+    if gain.number < plateau * 0.95:
+        return (
+            f"the waiting ends, but no speed is added: {gain.number:.0f} tok/s predicted at {target} calls, against "
+            f"{plateau:.0f} at best now, because the step grows with each call. Worth it for shorter waits only."
+        )
     if gain.number < plateau * 1.1:
         return (
             f"the waiting ends and little speed is added: {gain.number:.0f} tok/s predicted at {target} calls "
@@ -172,9 +177,13 @@ def _gain_words(gain: Figure, plateau: float | None, target: int) -> str:
 def _memory_words(facts: ServerFacts, each: int | None, target: int, slots: int) -> str:
     """What the advice costs in memory, where the server's pool is sized by slots times context (llama.cpp)."""
     pool, share = _count(facts.pool_tokens), each or _fair_share(facts, slots)
-    if facts.engine != "llama.cpp" or pool is None or share is None or target * share <= pool:
+    if facts.engine != "llama.cpp" or pool is None or share is None:
         return ""
-    return f" The KV pool grows from {pool:,} to {target * share:,} tokens, and its memory with it."
+    now = _count(facts.context_per_slot)
+    words = "" if now is None or now <= share else f" One call may then hold {share:,} tokens; now up to {now:,}."
+    if target * share <= pool:
+        return words
+    return f"{words} The KV pool grows from {pool:,} to {target * share:,} tokens, and its memory with it."
 
 
 def _without_sweep(facts: ServerFacts, slots: int | None, needs: Needs) -> Finding:

@@ -47,12 +47,13 @@ def no_speculation(facts: ServerFacts) -> Finding:
     gain = unknown(
         "tok/s", "it depends on the text: 1.5 to 4.9 tokens a step were seen on one server", Origin.PREDICTED
     )
+    said = f"Speculation: {'no' if value is False else value} ({origin})"
     head = facts.extra.get("draft_head")
     if head is not None and head.value:
         return build.warning(
             code,
             "The model ships a draft head, and speculative decoding is off.",
-            f"speculation {value} ({origin}); draft head: {head.reason or head.value} ({head.origin}). "
+            f"{said}; draft head: {head.reason or head.value} ({head.origin}). "
             "One call gets faster; many calls at once gain less, and a mixture of experts can lose.",
             fix_for(code, facts),
             gain,
@@ -60,8 +61,8 @@ def no_speculation(facts: ServerFacts) -> Finding:
     return build.info(
         code,
         "Speculative decoding is off.",
-        f"speculation {value} ({origin}). With a small draft model of the same family one call gets faster; with many "
-        "calls at once it gains little, so it is no substitute for width.",
+        f"{said}. With a small draft model of the same family one call gets faster; with many calls at once it gains "
+        "little, so it is no substitute for width.",
         fix_for(code, facts),
         gain,
     )
