@@ -184,7 +184,7 @@ class HttpReply:
         """The decoded body, None when it is not JSON."""
         try:
             return msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (ValueError, RecursionError):  # not JSON, or nested without end
             return None
 
 

@@ -14,7 +14,7 @@ from widelane.cli.run_dirs import check_writable_file, folder_made, new_run_dir
 from widelane.cli.run_folder import kept_unless_refused
 from widelane.cli.server import ServerChoice, check, chosen, open_server
 from widelane.clock import SystemClock
-from widelane.errors import CallError, UsageError
+from widelane.errors import CallError, UsageError, WidelaneError
 from widelane.measure.doctor import DoctorOptions, diagnose, unreachable_report
 from widelane.measure.profile import DoctorReport
 from widelane.report.html import page
@@ -73,11 +73,14 @@ async def _doctor(
         if args.json:
             terminal.data(to_json(unreachable_report(choice.text or "", error)))
         raise UsageError(str(error)) from None
-    keep(report, run_dir, html)
     if args.json:
         terminal.data(to_json(report))
     else:
         terminal.out.print(doctor_view(report, report_path=str(html or run_dir / "report.html")), crop=False)
+    try:
+        keep(report, run_dir, html)
+    except UsageError as error:
+        raise WidelaneError(str(error)) from None  # the diagnosis is made and shown: nothing is taken away
     return 0
 
 

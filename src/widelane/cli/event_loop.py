@@ -11,11 +11,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+GRACE_S = 5.0
+"""From the first signal until what still waits (a server that does not answer) is cancelled."""
+
 
 def run_async(main: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
     """The exit status of `main(stop)`.
 
-    The first signal sets `stop`: finish what is cheap, keep what was done. The second cancels.
+    The first signal sets `stop`: finish what is cheap, keep what was done. The second, or five seconds, cancels.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_with_signals(main))
@@ -38,7 +41,9 @@ async def _with_signals(main: Callable[[asyncio.Event], Coroutine[Any, Any, int]
     def on_signal() -> None:
         if stop.is_set():
             task.cancel()
+            return
         stop.set()
+        loop.call_later(GRACE_S, task.cancel)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt

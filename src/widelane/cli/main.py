@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from widelane.cli.parser import parse
 from widelane.errors import WidelaneError
+from widelane.printable import printable
 
 if TYPE_CHECKING:
     import argparse
 
+STDERR = 2
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
 
@@ -24,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(args)
     except WidelaneError as error:
-        print(f"widelane: {error}", file=sys.stderr)
+        print(f"widelane: {printable(str(error))}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         print("widelane: interrupted; what was finished is kept", file=sys.stderr)
@@ -33,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (`| head`) is gone: nothing left to say, and the interpreter must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(f"widelane: the output cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -43,4 +48,8 @@ def _run(args: argparse.Namespace) -> int:
 
 def entry() -> None:
     """What the `widelane` script calls."""
+    # A closed standard stream (`2>&-`) is filled: else the first socket would take its number.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        pass
+    os.close(descriptor)
     sys.exit(main())

@@ -26,12 +26,26 @@ def cache_root(env: Mapping[str, str]) -> Path:
     return Path(stated).expanduser() if stated else Path(platformdirs.user_cache_dir("widelane"))
 
 
+def user_path(text: str) -> Path:
+    """The path that a person typed.
+
+    Raises:
+        UsageError: it cannot be one (an unknown user's home, a name longer than the system allows).
+    """
+    try:
+        path = Path(text).expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"cannot use the path {text[:80]!r}: {getattr(error, 'strerror', None) or error}") from None
+    return path
+
+
 def new_run_dir(command: str, stated: str | None, env: Mapping[str, str]) -> Path:
     """A path for a new run, not made yet. A stated one must not hold anything."""
     if stated is None:
         stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
         return runs_root(env) / f"{stamp}-{command}-{os.getpid()}"
-    path = Path(stated).expanduser()
+    path = user_path(stated)
     if path.is_file():
         raise UsageError(f"--run-dir {path} is a file; name a folder that is new or empty")
     if path.is_dir() and any(path.iterdir()):
@@ -94,10 +108,12 @@ def check_writable_file(stated: str | None, option: str) -> Path | None:
     """
     if stated is None:
         return None
-    path = Path(stated).expanduser()
+    path = user_path(stated).resolve()  # a link is written through, never replaced
     parent = path.parent
     if path.is_dir():
         raise UsageError(f"{option} {path} is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{option} {path} is no ordinary file; name one")
     if not parent.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {parent}")
     if not os.access(path if path.exists() else parent, os.W_OK):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
+from urllib.parse import unquote
 
 from widelane.cli.console import Terminal
-from widelane.cli.run_dirs import cache_root
+from widelane.cli.run_dirs import cache_root, user_path
 from widelane.engines.address import EmbeddedServerSpec, ServerAddress, UrlServer, parse_server
 from widelane.engines.detect import detect
 from widelane.engines.discover import find_local, nothing_found
 from widelane.engines.embedded import EmbeddedServer
 from widelane.engines.engine import Engine, Hints
+from widelane.engines.launch_line import parse_launch
 from widelane.engines.local_process import find_owner
 from widelane.engines.model_cache import require_gguf
 from widelane.engines.server_facts import ServerFacts
@@ -25,6 +28,8 @@ from widelane.report.text import bytes_text
 from widelane.wire.client import HttpBackend
 from widelane.wire.open_files import raise_open_files_limit
 
+LOG_BYTES = 64 * 2**20
+"""Of a start log: what matters stands near its beginning."""
 Weights = Literal["q4_1", "f32"]
 
 
@@ -68,9 +73,10 @@ def chosen(args: argparse.Namespace, env: Mapping[str, str], *, server: str | No
     """
     if args.threads is not None and args.threads < 1:
         raise UsageError(f"--threads {args.threads}: give 1 or more")
+    text, login = without_login(server or env.get("OPENAI_BASE_URL") or None)
     return ServerChoice(
-        text=server or env.get("OPENAI_BASE_URL") or None,
-        api_key=getattr(args, "api_key", None) or env.get("OPENAI_API_KEY") or None,
+        text=text,
+        api_key=getattr(args, "api_key", None) or login or env.get("OPENAI_API_KEY") or None,
         model=args.model,
         launch=getattr(args, "launch", None),
         log=_text_of(getattr(args, "log", None)),
@@ -80,12 +86,23 @@ def chosen(args: argparse.Namespace, env: Mapping[str, str], *, server: str | No
     )
 
 
+def without_login(text: str | None) -> tuple[str | None, str | None]:
+    """(server argument, key) with the key of `http://:KEY@host` taken out: from here on it is never shown or stored."""
+    found = re.fullmatch(r"([A-Za-z][\w+.-]*://)?([^\s?#]*)@([^@]*)", text) if text else None
+    if found is None:
+        return text, None
+    scheme, login, rest = found.groups()
+    return f"{scheme or ''}{rest}", unquote(login.rpartition(":")[2]) or None
+
+
 def check(choice: ServerChoice) -> None:
     """Refuse what cannot be used before anything is made or started.
 
     Raises:
         UsageError: the server argument follows no form, or the model file is none.
     """
+    if choice.launch is not None:
+        parse_launch(choice.launch)
     if choice.text is None or not isinstance(parse_server(choice.text), EmbeddedServerSpec):
         return
     model = _model_file(choice)
@@ -96,8 +113,12 @@ def check(choice: ServerChoice) -> None:
 def _text_of(file: str | None) -> str | None:
     if file is None:
         return None
+    path = user_path(file)
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--log {file} is no ordinary file; name one")
     try:
-        return Path(file).expanduser().read_text(errors="replace")
+        with path.open("rb") as log:
+            return log.read(LOG_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise UsageError(f"--log {file}: {error.strerror or error}") from None
 
@@ -151,7 +172,7 @@ def _build(embedded: EmbeddedServer) -> Figure:
 
 
 def _model_file(choice: ServerChoice) -> Path | None:
-    return Path(choice.model).expanduser() if choice.model else None
+    return user_path(choice.model) if choice.model else None
 
 
 @contextlib.asynccontextmanager

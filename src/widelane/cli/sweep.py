@@ -13,7 +13,7 @@ from pathlib import Path
 from widelane.cli.console import Step, Terminal
 from widelane.cli.event_loop import run_async
 from widelane.cli.main import INTERRUPTED
-from widelane.cli.run_dirs import check_writable_file, new_run_dir, newest_unfinished
+from widelane.cli.run_dirs import check_writable_file, new_run_dir, newest_unfinished, user_path
 from widelane.cli.run_folder import kept_unless_refused
 from widelane.cli.server import OpenServer, ServerChoice, check, chosen, open_server
 from widelane.cli.sweep_settings import asked, config_of, new_options, resumed
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 def _run_dir(args: argparse.Namespace, env: Mapping[str, str]) -> Path:
     if not args.resume:
         return new_run_dir("sweep", args.run_dir, env)
-    return Path(args.run_dir).expanduser() if args.run_dir else newest_unfinished("sweep", env)
+    return user_path(args.run_dir) if args.run_dir else newest_unfinished("sweep", env)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,23 @@ class _Sweep:
     profile: Path | None
 
     async def main(self, stop: asyncio.Event) -> int:
-        """Measure; the exit status."""
-        widest = max(self.options.levels) if self.options.levels else self.options.max_level
+        """Measure; the exit status. What fails once something was measured is no bad input, and takes nothing away.
+
+        Raises:
+            UsageError: nothing could be measured.
+            WidelaneError: the sweep, or what is to be written at its end, failed; what was measured is kept.
+        """
         try:
-            async with open_server(self.choice, self.env, self.run_dir, self.terminal, widest=widest) as server:
-                report = await measured(server, self.options, self.store, self.run_dir, self.terminal, stop)
-        except CallError as error:
+            return await self._run(stop)
+        except (CallError, UsageError) as error:
+            if self.store.items("repeat"):
+                raise WidelaneError(f"{error}\nWhat was measured is kept in {self.run_dir}.") from None
             raise UsageError(str(error)) from None
+
+    async def _run(self, stop: asyncio.Event) -> int:
+        widest = max(self.options.levels) if self.options.levels else self.options.max_level
+        async with open_server(self.choice, self.env, self.run_dir, self.terminal, widest=widest) as server:
+            report = await measured(server, self.options, self.store, self.run_dir, self.terminal, stop)
         self._keep(report)
         if report.complete:
             await self.store.mark_complete()

@@ -65,6 +65,15 @@ def resumed(
     """
     if config.get("command") != "sweep":
         raise RunNotResumable("this run is no sweep: start a new one without --resume")
+    try:
+        return _resumed(config, choice, stated, server_stated=server_stated)
+    except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise RunNotResumable(f"the run's settings are damaged ({error}): start a new one without --resume") from None
+
+
+def _resumed(
+    config: Mapping[str, Any], choice: ServerChoice, stated: Mapping[str, Any], *, server_stated: bool
+) -> tuple[ServerChoice, SweepOptions]:
     saved: dict[str, Any] = dict(config["options"])
     for name, value in stated.items():
         then = tuple(saved[name]) if name == "levels" and saved[name] is not None else saved[name]

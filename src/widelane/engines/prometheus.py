@@ -6,6 +6,7 @@ therefore list several names, and `:` and `_` mean the same.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -104,9 +105,10 @@ def _sample(line: str) -> Sample | None:
     if not rest:
         return None
     try:
-        return Sample(name[0], labels, float(rest[0]))
+        value = float(rest[0])
     except ValueError:
         return None
+    return Sample(name[0], labels, value) if math.isfinite(value) else None
 
 
 def _plain(name: str) -> str:

@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from widelane.errors import UsageError
 
 _SECRET_NAME = re.compile(
-    r"(?:^|[-_])(?:api[-_]?key|key|token|hft|password|passwd|secret|credentials?|auth)$", re.IGNORECASE
+    r"(?:^|[-_]|PG)(?:(?:api[-_]?|access[-_]?)?keys?(?:[-_]id)?|tokens?|hft|pass(?:word|wd)?|secret|credentials?|auth|pat)"
+    r"(?:[-_]?\d+)?$",
+    re.IGNORECASE,
 )
 _ASSIGNMENT = re.compile(r"(?P<before>(?:--env=|-e)?)(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
+_INNER_SECRET = re.compile(
+    r"(?P<before>(?:authorization:\s*(?:bearer\s+)?|bearer\s+|--?[\w-]*(?:key|token|secret|password)s?[= ]))[^\s\"']+",
+    re.IGNORECASE,
+)
+"""A key inside a word: a header (`Authorization: Bearer …`) or a command within quotes."""
 _URL_LOGIN = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
@@ -56,10 +63,11 @@ def without_secrets(words: list[Word]) -> list[Word]:
     """The same words with keys, tokens and passwords taken out; an environment reference stands in their place."""
     kept: list[Word] = []
     hide_next: str | None = None
+    first = False  # a key may begin with a dash, and one flag may take several keys (vLLM)
     for word in words:
-        if hide_next is not None and not word.value.startswith("-"):
+        if hide_next is not None and (first or not word.value.startswith("-")):
             kept.append(Word(hide_next, hide_next))
-            hide_next = None
+            first = False
             continue
         hide_next = None
         flag, equals, _ = word.value.partition("=")
@@ -68,7 +76,7 @@ def without_secrets(words: list[Word]) -> list[Word]:
             if equals:
                 kept.append(Word(f"{flag}={stand_in}", f"{flag}={stand_in}"))
                 continue
-            hide_next = stand_in
+            hide_next, first = stand_in, True
         kept.append(_without_secret_inside(word))
     return kept
 
@@ -78,6 +86,9 @@ def _without_secret_inside(word: Word) -> Word:
     if assignment and is_secret_name(assignment["name"]):
         shown = f'{assignment["before"]}{assignment["name"]}="${assignment["name"]}"'
         return Word(shown, shown)
+    inside = _INNER_SECRET.sub(r"\g<before>HIDDEN", word.value)
+    if inside != word.value:
+        return Word.of(inside)
     if _URL_LOGIN.search(word.value):
         return Word.of(_URL_LOGIN.sub("USER:PASSWORD", word.value))
     return word

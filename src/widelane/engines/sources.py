@@ -9,6 +9,7 @@ from widelane.engines.hints import Hints
 from widelane.engines.launch_line import LaunchLine, Setting, of_process, parse_launch
 from widelane.engines.start_log import StartLog, read_start_log
 from widelane.figures import Figure, Origin, unknown
+from widelane.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,8 @@ def read_figure(value: object, unit: str, reason: str | None = None) -> Figure |
     """A figure that a source states, None when it does not."""
     if value is None or not isinstance(value, (bool, int, float, str)):
         return None
-    return Figure(value, unit, Origin.READ, reason=reason)
+    shown = printable(value) if isinstance(value, str) else value
+    return Figure(shown, unit, Origin.READ, reason=reason)
 
 
 def positive(text: str) -> int:

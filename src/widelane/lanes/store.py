@@ -161,6 +161,9 @@ class RunStore:
         except (sqlite3.Error, OSError) as error:
             lock.release()
             raise database.explain(error, path) from None
+        except (KeyError, msgspec.DecodeError) as error:
+            lock.release()
+            raise RunNotResumable(f"the run in {path} is damaged: {error}") from None
         except WidelaneError:
             lock.release()
             raise

@@ -39,6 +39,8 @@ def sweep_verdict(report: SweepReport) -> str:
 
 def _knee_words(knee: Knee, limit: Limit, best: Level) -> str:
     width = int(knee.concurrency.number or 0)
+    if limit is Limit.NOT_REACHED and best.concurrency == 1:
+        return f"One request at a time gets {figure_text(best.output_tok_s)}; no other level tells more."
     if limit is Limit.NOT_REACHED:
         return (
             f"Throughput still rose at {_requests(best.concurrency)}, to {figure_text(best.output_tok_s)}: "

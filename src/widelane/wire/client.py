@@ -16,6 +16,7 @@ from widelane.errors import (
     ModelNotFound,
     StaleConnection,
     UnsupportedParameter,
+    UsageError,
 )
 from widelane.records import ChatRequest, HttpReply, Observer, Reply
 from widelane.wire.address import parse_address
@@ -58,7 +59,7 @@ class HttpBackend:
         self._address = parse_address(base_url)
         self._clock = clock or SystemClock()
         self._limits = limits or Limits()
-        self._key = api_key or self._address.api_key
+        self._key = _usable_key(api_key or self._address.api_key)
         self._model = model
         self._models_lock = asyncio.Lock()
         self._asked_models = False
@@ -242,3 +243,17 @@ def _model_names(reply: HttpReply) -> list[str]:
     if not isinstance(entries, list):
         return []
     return [entry["id"] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("id"), str)]
+
+
+def _usable_key(key: str | None) -> str | None:
+    """The key without the line end of the file it came from.
+
+    Raises:
+        UsageError: it cannot stand in a header.
+    """
+    if key is None:
+        return None
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError("the API key holds characters that cannot stand in a header; check where it was copied from")
+    return key or None

@@ -25,6 +25,7 @@ IDLE_KEPT_S = 4.0
 _READ_BYTES = 16_384
 _END_OF_BODY = b"\r\n\r\n"
 """How the last chunk of a chunked body ends; the events before it end in LF LF CR LF."""
+_MAX_HEAD_BYTES = 1 << 20
 _SHORT_BYTES = 16
 """No event is shorter than this: what is may be a piece of the end."""
 _TAIL_S = 1.0
@@ -106,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self.idle_kept_s = IDLE_KEPT_S
         # What the parser has seen of the message that is being read.
         self._status = 0
+        self._head_bytes = 0
         self._headers: dict[str, str] = {}
         self._headers_new = False
         self._until_close = False
@@ -217,6 +219,10 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()  # bytes that nobody asked for
             return
         self._any_bytes = True
+        if not self._status:
+            self._head_bytes += len(data)
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                raise MalformedReply(f"The headers from {self._pool.origin} have no end.")
         try:
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -288,6 +294,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _reset_message(self) -> None:
         self._status = 0
+        self._head_bytes = 0
         self._headers = {}
         self._headers_new = False
         self._until_close = False

@@ -20,7 +20,13 @@ def decode_json(data: bytes) -> Any:
     try:
         return _decode(data)
     except ValueError:  # msgspec.DecodeError is one
+        pass
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    try:
         return json.loads(data.decode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def decode_prefix(text: str, start: int) -> tuple[Any, int]:

@@ -20,15 +20,21 @@ class ErrorPayload(bytes):
 class SSEDecoder:
     """Turns chunks of bytes into the payloads of the events they complete."""
 
-    __slots__ = ("_at_start", "_between", "_buffer", "_data", "_is_error", "_skip_lf")
+    __slots__ = ("_at_start", "_between", "_buffer", "_data", "_data_bytes", "_is_error", "_skip_lf")
 
     def __init__(self) -> None:
         self._buffer = b""
         self._data: list[bytes] = []
+        self._data_bytes = 0
         self._is_error = False
         self._skip_lf = False
         self._at_start = True
         self._between = True  # nothing of an event has been read yet
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of the event that is not whole yet."""
+        return len(self._buffer) + self._data_bytes
 
     def feed(self, data: bytes) -> list[bytes]:
         """The payloads completed by `data`, in order; an `ErrorPayload` where the event was named `error`."""
@@ -89,16 +95,21 @@ class SSEDecoder:
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
-            self._data.append(value)
+            self._add(value)
         elif field == b"event":
             self._is_error = value.strip() == b"error"
         elif field == b"error":
-            self._data.append(value)
+            self._add(value)
             self._is_error = True
+
+    def _add(self, value: bytes) -> None:
+        self._data.append(value)
+        self._data_bytes += len(value) + 1  # its line feed; a line without text takes room too
 
     def _dispatch(self, payloads: list[bytes]) -> None:
         if self._data:
             payload = b"\n".join(self._data)
             payloads.append(ErrorPayload(payload) if self._is_error else payload)
             self._data.clear()
+            self._data_bytes = 0
         self._is_error = False

@@ -21,6 +21,8 @@ from widelane.wire.limits import Limits
 from widelane.wire.sse import SSEDecoder
 
 _MAX_BODY_BYTES = 256 * 2**20
+_MAX_EVENT_BYTES = 4 * 2**20
+_MAX_BLANK_BYTES = 65_536
 _ERROR_BODY_S = 10.0
 """An error status is known; its body is waited for no longer than this."""
 _TAIL_S = 0.05
@@ -95,6 +97,8 @@ class StreamCall:
     def body(self, data: bytes, t_ns: int) -> None:
         if self._mode is _Mode.STREAM:
             self._events(self._decoder.feed(data), t_ns)
+            if self._decoder.pending_bytes > _MAX_EVENT_BYTES:
+                raise MalformedReply(f"An event from {self._url} has no end ({_MAX_EVENT_BYTES} bytes so far).")
             return
         if self._mode is _Mode.WAITING:
             self._collected += data
@@ -141,6 +145,8 @@ class StreamCall:
         """What the body is, from its first bytes: content types are not to be relied on."""
         head = bytes(self._collected[:512]).removeprefix(b"\xef\xbb\xbf").lstrip()
         if not head:
+            if len(self._collected) > _MAX_BLANK_BYTES:
+                raise MalformedReply(f"{self._url} sends nothing but white space.")
             return
         if head.startswith(_STREAM_STARTS) or (
             "event-stream" in self._headers.get("content-type", "") and head[:1] not in b"{[<"

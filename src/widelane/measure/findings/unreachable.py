@@ -39,7 +39,7 @@ def unreachable_report(url: str, error: errors.CallError, made: Mapping[str, str
         verdict=f"{finding.title} {error.message}",
         facts=no_facts("the server could not be asked"),
         findings=(finding,),
-        limit=Limit.NOT_REACHED,
+        limit=Limit.UNKNOWN,
         limit_evidence="nothing was measured",
         levels=(),
         knee=None,
