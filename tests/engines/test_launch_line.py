@@ -121,6 +121,11 @@ def test_an_environment_setting_is_changed_where_it_stands(old: str, new: str) -
         "docker run -e HF_TOKEN=SECRET --env=VLLM_API_KEY=SECRET vllm/vllm-openai --model m",
         "vllm serve m --otlp-traces-endpoint http://user:SECRET@host/",
         "llama-server -hft SECRET",
+        "llama-server --api-key -SECRET",
+        "vllm serve m --api-key SECRET1 SECRET2",
+        "bash -c 'llama-server --api-key SECRET -m a'",
+        "vllm serve m -H 'Authorization: Bearer SECRET'",
+        "AWS_ACCESS_KEY_ID=SECRET HF_TOKEN_2=SECRET PGPASSWORD=SECRET vllm serve m",
     ],
 )
 def test_keys_and_tokens_are_nowhere(line: str) -> None:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from widelane.errors import UsageError
 
 _SECRET_NAME = re.compile(
-    r"(?:^|[-_]|PG)(?:(?:api[-_]?|access[-_]?)?keys?(?:[-_]id)?|tokens?|hft|pass(?:word|wd)?|secret|credentials?|auth|pat)"
+    r"(?:^|[-_]|PG)(?:(?:api[-_]?|access[-_]?)?keys?(?:[-_]id)?|token|hft|pass(?:word|wd)?|secret|credentials?|auth|pat)"
     r"(?:[-_]?\d+)?$",
     re.IGNORECASE,
 )
 _ASSIGNMENT = re.compile(r"(?P<before>(?:--env=|-e)?)(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _INNER_SECRET = re.compile(
-    r"(?P<before>(?:authorization:\s*(?:bearer\s+)?|bearer\s+|--?[\w-]*(?:key|token|secret|password)s?[= ]))[^\s\"']+",
+    r"(?P<before>(?:authorization:\s*(?:bearer\s+)?|bearer\s+|--?[\w-]*(?:api[-_]?keys?|token|secret|password)[= ]))"
+    r"[^\s\"']+",
     re.IGNORECASE,
 )
 """A key inside a word: a header (`Authorization: Bearer …`) or a command within quotes."""
