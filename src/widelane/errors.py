@@ -2,6 +2,7 @@
 
     WidelaneError                      exit status 1
     ├── UsageError                     exit status 2: the input is wrong, nothing was done
+    │   └── UnreadableModel            a model file is damaged, hostile or of an unknown form
     ├── EmbeddedServerFailed           the server that we started for ourselves did not come up, or died
     ├── BudgetExhausted                a stated budget (tokens, seconds) is used up
     ├── RunNotResumable                the saved run belongs to other settings
@@ -38,6 +39,10 @@ class UsageError(WidelaneError):
     """The caller's input cannot be used. Nothing was started and nothing was written."""
 
     exit_status = 2
+
+
+class UnreadableModel(UsageError):
+    """A model file or config cannot be read. Says which file, where in it, and what was expected there."""
 
 
 class EmbeddedServerFailed(WidelaneError):

@@ -10,7 +10,7 @@ from tests.engines.recordings import by_hand
 from widelane.engines.detect import detect
 from widelane.engines.engine import Hints
 from widelane.engines.hints import LocalProcess
-from widelane.engines.model_family import one_slot_only
+from widelane.facts.model_family import one_slot_only
 from widelane.figures import Origin
 
 OLLAMA = {

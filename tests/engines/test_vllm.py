@@ -11,7 +11,7 @@ import pytest
 from tests.data_path import DATA, MISSING
 from tests.engines.recordings import by_hand, files
 from widelane.engines.engine import Hints
-from widelane.engines.versions import version_of
+from widelane.plan.launch.versions import version_of
 from widelane.engines.vllm import Vllm
 from widelane.figures import Origin
 

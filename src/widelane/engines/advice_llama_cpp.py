@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from widelane.engines.advice_parts import THINKING_OFF, Advice, Adviser, Asked
-from widelane.engines.versions import build_of
+from widelane.plan.launch.versions import build_of
 
 CHECKED = "b11549"
 MOST_SLOTS = 256

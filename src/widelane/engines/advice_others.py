@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from widelane.engines.advice_parts import Advice, Adviser, Asked
-from widelane.engines.model_family import form_of_family, one_slot_only, reasoning_parsers, tool_form, tool_parsers
+from widelane.facts.model_family import form_of_family, one_slot_only, reasoning_parsers, tool_form, tool_parsers
 
 SGLANG = "source of 0.5.23"
 OLLAMA = "source of 2026-08-21"

@@ -52,7 +52,7 @@ class Advice:
 
     Attributes:
         flag: the flags as they are typed, or the field of the request.
-        settings: the same for the launch line, by the names of `launch_flags`; None takes one out.
+        settings: the same for the launch line, by the names of `plan.launch.flags`; None takes one out.
         environ: the same for the environment.
         checked_on: version on which the flag was seen to work, or whose source or documentation names it.
         by_request: the change is in the requests, not in the server's start.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from widelane.engines.advice_parts import THINKING_OFF, Advice, Adviser, Asked
-from widelane.engines.model_family import form_of_family, reasoning_parsers, tool_form, tool_parsers
-from widelane.engines.versions import version_of
+from widelane.facts.model_family import form_of_family, reasoning_parsers, tool_form, tool_parsers
+from widelane.plan.launch.versions import version_of
 
 CHECKED = "0.32.0"
 SSM_FLAG_CHECKED = "0.17.1, 0.20.2, 0.21.0, 0.26.0, 0.27.1, 0.32.0, 0.33.0"

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from widelane.engines.launch_flags import FLAGS, Flag, spelled
 from widelane.engines.launch_program import find_program
 from widelane.engines.shell_words import Word, split, without_secrets
+from widelane.plan.launch.flags import FLAGS, Flag, spelled
 
 Setting = str | bool
 """A value as written; True or False for a switch."""
@@ -38,7 +38,7 @@ class LaunchLine:
     Attributes:
         engine: engine it starts, None when the program is not known.
         words: as typed, keys and tokens taken out.
-        settings: by the names of `launch_flags`, environment included; the command line goes before the environment.
+        settings: by the names of `plan.launch.flags`, environment included; the command line goes before it.
         environ: settings that the environment makes; never a key or token.
         wrapper: program that starts the engine for its user (`docker`, `ramalama`), None when started directly.
     """

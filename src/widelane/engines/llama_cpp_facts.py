@@ -8,11 +8,11 @@ from typing import Any
 
 from widelane.engines.json_shape import as_dict
 from widelane.engines.llama_cpp_pool import PoolClues, pool_tokens, unified_pool
-from widelane.engines.model_family import thinks, tool_form
 from widelane.engines.prometheus import Samples
 from widelane.engines.server_facts import ServerFacts
 from widelane.engines.sources import Sources, first_known, read_figure
 from widelane.engines.start_log import StartLog
+from widelane.facts.model_family import thinks, tool_form
 from widelane.figures import Figure, Origin
 
 NAME = "llama.cpp"

@@ -15,9 +15,9 @@ from widelane.engines.engine import Gauges
 from widelane.engines.hints import NO_HINTS, Hints
 from widelane.engines.json_shape import as_dict, as_dicts
 from widelane.engines.launch_line import LaunchLine, of_process
-from widelane.engines.model_family import one_slot_only, thinks, tool_form
 from widelane.engines.server_facts import ServerFacts
 from widelane.engines.sources import Sources, first_known, positive, read_figure, read_sources
+from widelane.facts.model_family import one_slot_only, thinks, tool_form
 from widelane.figures import Figure, Origin, unknown
 from widelane.records import Fetch
 

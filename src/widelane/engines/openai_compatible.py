@@ -24,7 +24,7 @@ class Kind:
     Attributes:
         note: one honest sentence for the user.
         slots: default number of sequences decoded together, None when there is none.
-        slots_setting, context_setting: names in `launch_flags` of what sets them.
+        slots_setting, context_setting: names in `plan.launch.flags` of what sets them.
         fixed_length: fields that keep a request writing; `min_tokens` is added where `length_field` names it.
         prometheus: path and prefix of Prometheus metrics, None when there are none.
     """

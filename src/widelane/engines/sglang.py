@@ -11,10 +11,10 @@ from widelane.engines.engine import Gauges
 from widelane.engines.forced_text import regex
 from widelane.engines.hints import NO_HINTS, Hints
 from widelane.engines.json_shape import as_dict, as_dicts, first_listed
-from widelane.engines.model_family import keeps_state
 from widelane.engines.prometheus import parse_metrics
 from widelane.engines.server_facts import ServerFacts
 from widelane.engines.sources import Sources, first_known, read_figure, read_sources
+from widelane.facts.model_family import keeps_state
 from widelane.figures import Figure, Origin, unknown
 from widelane.records import Fetch
 

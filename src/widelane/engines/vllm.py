@@ -16,8 +16,8 @@ from widelane.engines.json_shape import as_dict, first_listed
 from widelane.engines.prometheus import parse_metrics
 from widelane.engines.server_facts import ServerFacts
 from widelane.engines.sources import read_sources
-from widelane.engines.versions import version_of
 from widelane.engines.vllm_facts import NAME, VllmTold, vllm_facts
+from widelane.plan.launch.versions import version_of
 from widelane.records import Fetch
 
 _STRUCTURED_SINCE = (0, 11)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from widelane.engines.json_shape import as_dict
-from widelane.engines.model_family import has_float32_state, ships_draft_head
 from widelane.engines.prometheus import Samples
 from widelane.engines.server_facts import ServerFacts
 from widelane.engines.sources import Sources, first_known, read_figure
+from widelane.facts.model_family import has_float32_state, ships_draft_head
 from widelane.figures import Figure, Origin, unknown
 
 NAME = "vllm"

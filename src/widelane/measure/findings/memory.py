@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from widelane.engines.advice import fix_for
-from widelane.engines.model_family import has_float32_state
 from widelane.engines.server_facts import ServerFacts
+from widelane.facts.model_family import has_float32_state
 from widelane.figures import Figure, Finding, Origin, unknown
 from widelane.measure.findings import build
 from widelane.measure.findings.needs import Needs

@@ -1,0 +1,1 @@
+"""What the model file and the device say: GGUF, safetensors, config.json, the device table."""

@@ -1,0 +1,1 @@
+"""The command that starts a server: flags by engine and version, each with its reason."""
