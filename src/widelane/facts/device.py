@@ -19,8 +19,9 @@ class Device:
 
     Attributes:
         name: row of the table (`gb10`), or what the machine calls itself when no row fits.
-        memory_bandwidth_bytes_s: nominal, all `count` devices together; None on a CPU that no row describes.
-        memory_bytes: installed memory of all `count` devices (1 GB = 10^9 as sold; see `usable_memory_bytes`).
+        memory_bandwidth_bytes_s: nominal, all `count` devices together; None where no row describes it and its
+            driver does not tell.
+        memory_bytes: installed memory of all `count` devices; the "24 GB" of a data sheet are 24 * 2^30 bytes.
         usable_memory_bytes: what programs can have of it, None when not known better than `memory_bytes`.
         bf16_flops, fp8_flops, fp4_flops: dense peak, operations/s of all devices together.
         stream_efficiency: share of the nominal bandwidth that decoding was seen to reach, None when not measured.
@@ -41,3 +42,11 @@ class Device:
     count: int = 1
     source: str = ""
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A device found on this machine and how it was recognised, or None and why there is none of its kind."""
+
+    device: Device | None
+    how: str
