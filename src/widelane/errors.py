@@ -4,6 +4,7 @@
     ├── UsageError                     exit status 2: the input is wrong, nothing was done
     │   └── UnreadableModel            a model file is damaged, hostile or of an unknown form
     ├── EmbeddedServerFailed           the server that we started for ourselves did not come up, or died
+    ├── LaunchFailed                   the server that a user had us start did not come up, or died
     ├── BudgetExhausted                a stated budget (tokens, seconds) is used up
     ├── RunNotResumable                the saved run belongs to other settings
     └── CallError                      one call failed; `code` names the kind, `retry` what may be done about it
@@ -47,6 +48,10 @@ class UnreadableModel(UsageError):
 
 class EmbeddedServerFailed(WidelaneError):
     """The embedded server did not start, or ended by itself. Says how, with the last lines of its log."""
+
+
+class LaunchFailed(WidelaneError):
+    """A server started by `widelane launch` did not come up, or ended by itself. Says how, with its last log lines."""
 
 
 class BudgetExhausted(WidelaneError):
