@@ -19,6 +19,11 @@ _TOOL_FORMS: tuple[tuple[str, str], ...] = (
     ("<function=", "function-xml"),
     ("[TOOL_CALLS]", "mistral"),
     ("<|tool▁calls▁begin|>", "deepseek"),
+    ("<\uff5ctool▁calls▁begin\uff5c>", "deepseek"),
+    ("<\uff5cDSML\uff5c", "deepseek-dsml"),
+    ("<|tool_call>", "gemma4"),
+    ("<seed:tool_call>", "seed"),
+    ("<|tool_call_start|>", "lfm2"),
     ("<arg_key>", "glm"),
     ("<|channel|>", "harmony"),
     ("<minimax:tool_call>", "minimax"),
@@ -34,6 +39,10 @@ _TOOL_PARSERS: dict[str, Parsers] = {
     "mistral": Parsers("mistral", "mistral"),
     "llama3-json": Parsers("llama3_json", "llama3"),
     "deepseek": Parsers("deepseek_v3", "deepseekv3"),
+    "deepseek-dsml": Parsers("deepseek_v32", "deepseekv32"),
+    "gemma4": Parsers("gemma4", "gemma4"),
+    "seed": Parsers("seed_oss", None),
+    "lfm2": Parsers("lfm2", "lfm2"),
     "glm": Parsers("glm45", "glm45"),
     "harmony": Parsers("openai", "gpt-oss"),
     "minimax": Parsers("minimax_m2", "minimax-m2"),
@@ -41,13 +50,17 @@ _TOOL_PARSERS: dict[str, Parsers] = {
 }
 
 _FAMILY_FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("qwen3-coder", "qwen3.5", "qwen3_5", "qwen3.6", "qwen3_6"), "function-xml"),
+    (("qwen3-coder", "qwen3.5", "qwen3_5", "qwen35", "qwen3.6", "qwen3_6", "qwen3.8", "nemotron-3"), "function-xml"),
     (("qwen", "hermes"), "hermes-json"),
     (("mistral", "devstral", "magistral", "ministral"), "mistral"),
     (("llama-3", "llama3", "llama_3"), "llama3-json"),
+    (("deepseek-v3.2", "deepseek_v32"), "deepseek-dsml"),
     (("deepseek",), "deepseek"),
     (("glm-4", "glm4"), "glm"),
     (("gpt-oss", "gpt_oss"), "harmony"),
+    (("gemma-4", "gemma4"), "gemma4"),
+    (("seed-oss", "seed_oss"), "seed"),
+    (("lfm2",), "lfm2"),
     (("minimax-m2",), "minimax"),
     (("kimi-k2",), "kimi"),
 )
@@ -57,7 +70,9 @@ _REASONING: tuple[tuple[tuple[str, ...], Parsers], ...] = (
     (("deepseek-v3",), Parsers("deepseek_v3", "deepseek-v3")),
     (("qwen3", "qwen-3"), Parsers("qwen3", "qwen3")),
     (("glm-4", "glm4"), Parsers("glm45", "glm45")),
-    (("gemma-4", "gemma4"), Parsers("gemma4", None)),
+    (("gemma-4", "gemma4"), Parsers("gemma4", "gemma4")),
+    (("nemotron-3", "nemotron3"), Parsers("nemotron_v3", "nemotron_3")),
+    (("seed-oss", "seed_oss"), Parsers("seed_oss", None)),
     (("granite-3", "granite3"), Parsers("granite", None)),
     (("gpt-oss", "gpt_oss"), Parsers("openai_gptoss", "gpt-oss")),
     (("minimax-m2",), Parsers("minimax_m2_append_think", "minimax-append-think")),
@@ -66,6 +81,14 @@ _REASONING: tuple[tuple[tuple[str, ...], Parsers], ...] = (
     (("magistral", "mistral"), Parsers("mistral", None)),
     (("kimi-k2",), Parsers("kimi_k2", "kimi_k2")),
 )
+
+_THINK = (
+    *("deepseek-r1", "r1-distill", "qwq", "qwen3", "magistral", "gpt-oss", "gpt_oss", "glm-4.5", "glm-4.6", "glm-4.7"),
+    *("gemma-4", "gemma4", "nemotron-3", "minimax-m2", "kimi-k2-thinking", "seed-oss", "seed_oss", "hunyuan-a13b"),
+)
+"""Families that think unless they are told not to."""
+_NEVER_THINK = ("coder", "instruct", "-base", "embedding", "reranker")
+"""Models of those families that do not: Qwen3-Coder, the -Instruct-2507 series, Qwen3-Next-…-Instruct, base models."""
 
 FLOAT32_STATE = ("qwen3.5", "qwen3_5", "qwen35", "qwen3.6", "qwen3_6", "nemotron-h", "nemotron_h", "nemotronh")
 """Families whose checkpoints name float32 for the recurrent state, so that `auto` means float32."""
@@ -98,6 +121,14 @@ def tool_form(text: str) -> str | None:
 def thinks(template: str) -> bool:
     """Whether a chat template knows reasoning."""
     return any(sign in template for sign in ("<think>", "</think>", "enable_thinking", "reasoning_content"))
+
+
+def thinks_by_name(model: str) -> bool:
+    """Whether models of this name think before they answer. A chat template is the better sign."""
+    name = model.lower()
+    if any(part in name for part in _NEVER_THINK):
+        return False
+    return any(part in name for part in _THINK)
 
 
 def form_of_family(model: str) -> str | None:
