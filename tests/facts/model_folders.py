@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from widelane.facts.tensor_types import TensorInfo
+from widelane.facts.files.tensor_types import TensorInfo
 from widelane.testing.model_files import Value, tensor, write_gguf, write_safetensors
 
 CONFIG = {

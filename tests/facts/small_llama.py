@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from widelane.facts.hf_config import model_from_config
+from widelane.facts.files.tensor_types import TensorInfo
 from widelane.facts.model import LayerKind, ModelFacts
-from widelane.facts.tensor_types import TensorInfo
+from widelane.facts.shapes.hf_config import model_from_config
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",

@@ -7,9 +7,9 @@ import pytest
 
 from widelane.clock import SystemClock
 from widelane.errors import WidelaneError
-from widelane.facts.bandwidth import buffer_bytes, free_memory_bytes, measure_bandwidth
-from widelane.facts.last_level_cache import last_level_cache_bytes
-from widelane.facts.memory_passes import MemoryPasses
+from widelane.facts.devices.bandwidth import buffer_bytes, free_memory_bytes, measure_bandwidth
+from widelane.facts.devices.last_level_cache import last_level_cache_bytes
+from widelane.facts.devices.memory_passes import MemoryPasses
 
 MIB, GIB = 2**20, 2**30
 

@@ -6,8 +6,8 @@ from importlib import resources
 import pytest
 
 from widelane.errors import UsageError
-from widelane.facts.device import DeviceKind
-from widelane.facts.device_table import device_names, find_device, read_devices, together
+from widelane.facts.devices.device import DeviceKind
+from widelane.facts.devices.table import device_names, find_device, read_devices, together
 
 GIB = 2**30
 
@@ -18,7 +18,7 @@ def rows(text):
 
 @pytest.fixture(scope="module")
 def shipped():
-    return (resources.files("widelane.facts") / "devices.csv").read_text(encoding="utf-8")
+    return (resources.files("widelane.facts.devices") / "devices.csv").read_text(encoding="utf-8")
 
 
 def test_every_row_is_found_by_its_name_and_by_each_alias_in_any_case(shipped):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from widelane.facts.device_table import device_names
-from widelane.facts.driver_names import AMD, INTEL, nvidia_row, pci_row, same_memory
+from widelane.facts.devices.driver_names import AMD, INTEL, nvidia_row, pci_row, same_memory
+from widelane.facts.devices.table import device_names
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from tests.facts.model_folders import (
     write_tiny_gguf,
 )
 from widelane.errors import UnreadableModel, UsageError
+from widelane.facts.files.hub_cache import hub_dirs
 from widelane.facts.find_model import find_model
-from widelane.facts.hub_cache import hub_dirs
 from widelane.facts.known_models import known_names
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from widelane.errors import UnreadableModel
-from widelane.facts import byte_window
-from widelane.facts.gguf_header import ArrayInfo, read_gguf_header
-from widelane.facts.tensor_types import GGML_TYPES, TensorInfo
+from widelane.facts.files import byte_window
+from widelane.facts.files.gguf_header import ArrayInfo, read_gguf_header
+from widelane.facts.files.tensor_types import GGML_TYPES, TensorInfo
 from widelane.testing.model_files import Typed, gguf_header, gguf_text, tensor, write_gguf
 
 U32 = struct.Struct("<I").pack

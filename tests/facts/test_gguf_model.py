@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from widelane.errors import UnreadableModel, UsageError
-from widelane.facts.gguf_header import ArrayInfo, GgufHeader
-from widelane.facts.gguf_model import model_from_gguf
+from widelane.facts.files.gguf_header import ArrayInfo, GgufHeader
+from widelane.facts.files.tensor_types import TensorInfo
 from widelane.facts.model import LayerKind, ModelFacts
-from widelane.facts.tensor_types import TensorInfo
+from widelane.facts.shapes.gguf_model import model_from_gguf
 
 _ATTENTION = ("attn_q", "attn_k", "attn_v", "attn_output")
 _MLP = ("ffn_gate", "ffn_up", "ffn_down")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from widelane.errors import UnreadableModel
-from widelane.facts.gguf_header import read_gguf_header
+from widelane.facts.files.gguf_header import read_gguf_header
 from widelane.testing.model_files import Typed, tensor, write_gguf
 
 

@@ -14,8 +14,8 @@ from tests.data_path import DATA
 from tests.facts.hub_configs import PUBLISHED
 from tests.facts.small_llama import LLAMA, layers_of, read, tensors
 from widelane.errors import UnreadableModel, UsageError
+from widelane.facts.files.tensor_types import TensorInfo
 from widelane.facts.model import LayerKind
-from widelane.facts.tensor_types import TensorInfo
 
 _FILES = sorted((DATA / "models").glob("*.json")) if DATA else []
 _KINDS = {

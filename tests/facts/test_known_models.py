@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.data_path import DATA
-from widelane.facts.hf_config import model_from_config
 from widelane.facts.known_models import known_model, known_names
+from widelane.facts.shapes.hf_config import model_from_config
 
 _FILES = sorted((DATA / "models").glob("*.json")) if DATA else []
 

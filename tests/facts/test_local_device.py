@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from widelane.facts.device import DeviceKind
-from widelane.facts.local_device import local_device
-from widelane.facts.nvidia_device import nvidia_device
+from widelane.facts.devices.device import DeviceKind
+from widelane.facts.devices.local import local_device
+from widelane.facts.devices.nvidia import nvidia_device
 
 GIB, MIB = 2**30, 2**20
 

@@ -12,7 +12,7 @@ from tests.facts.small_llama import LLAMA, read
 from widelane.errors import UsageError
 from widelane.facts.known_models import known_model
 from widelane.facts.model import ModelFacts, Weights
-from widelane.facts.quant import format_names, format_of, format_of_bits
+from widelane.facts.weights.quant import format_names, format_of, format_of_bits
 
 _EMBEDDING = 248_320 * 5_120
 """Elements of the input embedding of Qwen3.6-27B."""

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from widelane.errors import UnreadableModel
-from widelane.facts.safetensors_header import read_index, read_safetensors
-from widelane.facts.tensor_types import TensorInfo
+from widelane.facts.files.safetensors_header import read_index, read_safetensors
+from widelane.facts.files.tensor_types import TensorInfo
 from widelane.testing.model_files import tensor, write_safetensors
 
 

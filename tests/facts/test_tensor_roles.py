@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from widelane.facts.tensor_roles import Role, is_matrix, is_packed, role_of, roles_of
-from widelane.facts.tensor_types import TensorInfo
-from widelane.facts.weights import weights_from_tensors
+from widelane.facts.files.tensor_types import TensorInfo
+from widelane.facts.weights.sizes import weights_from_tensors
+from widelane.facts.weights.tensor_roles import Role, is_matrix, is_packed, role_of, roles_of
 
 NAMES: list[tuple[str, Role]] = [
     ("model.embed_tokens.weight", Role.EMBEDDING),

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from widelane.errors import UnreadableModel, UsageError
-from widelane.facts.hub_cache import find_snapshot, hub_models, names_meant
+from widelane.facts.files.hub_cache import find_snapshot, hub_models, names_meant
+from widelane.facts.files.model_folder import look_into
 from widelane.facts.known_models import known_model, known_names
 from widelane.facts.model import ModelFacts
-from widelane.facts.model_folder import look_into
 from widelane.facts.read_model import read_model
 
 _FILE_ENDINGS = (".gguf", ".safetensors", ".json")

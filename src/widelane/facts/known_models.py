@@ -9,9 +9,9 @@ from importlib.resources import files
 
 import msgspec
 
-from widelane.facts.hf_config import model_from_config
 from widelane.facts.model import ModelFacts
-from widelane.facts.quant import find_format
+from widelane.facts.shapes.hf_config import model_from_config
+from widelane.facts.weights.quant import find_format
 
 _SUFFIXES = ("-gguf", "-it", "-instruct", "-chat", "-base")
 _ENDING = re.compile(r"-(fp8|nvfp4|awq|gptq|bf16|int4|mxfp4|\d+bit|instruct-\d{4})$")

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from widelane.errors import UnreadableModel
-from widelane.facts.gguf_header import read_gguf_header
-from widelane.facts.gguf_model import model_from_gguf
-from widelane.facts.hf_config import model_from_config
-from widelane.facts.hub_cache import hub_name
-from widelane.facts.json_file import read_chat_template, read_config
+from widelane.facts.files.gguf_header import read_gguf_header
+from widelane.facts.files.hub_cache import hub_name
+from widelane.facts.files.json_file import read_chat_template, read_config
+from widelane.facts.files.model_folder import INDEX_NAME, ModelFolder, choose_gguf, look_into
+from widelane.facts.files.regular_file import open_regular, read_some
+from widelane.facts.files.safetensors_header import read_index, read_shards
+from widelane.facts.files.tensor_types import TensorInfo
 from widelane.facts.model import ModelFacts
-from widelane.facts.model_folder import INDEX_NAME, ModelFolder, choose_gguf, look_into
-from widelane.facts.regular_file import open_regular, read_some
-from widelane.facts.safetensors_header import read_index, read_shards
-from widelane.facts.tensor_types import TensorInfo
+from widelane.facts.shapes.gguf_model import model_from_gguf
+from widelane.facts.shapes.hf_config import model_from_config
 
 _CONFIG_NAME = "config.json"
 _SHARD = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.safetensors", re.DOTALL)

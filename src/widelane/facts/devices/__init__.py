@@ -1,0 +1,1 @@
+"""Devices: the table of makers' figures, the one in this machine, and how fast its memory reads."""

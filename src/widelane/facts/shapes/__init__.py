@@ -1,0 +1,1 @@
+"""From the keys of a config or a GGUF to layers, experts and parameter counts."""
