@@ -11,9 +11,9 @@ import pytest
 from tests.data_path import DATA, MISSING
 from tests.engines.recordings import by_hand, files
 from widelane.engines.engine import Hints
-from widelane.plan.launch.versions import version_of
 from widelane.engines.vllm import Vllm
 from widelane.figures import Origin
+from widelane.plan.launch.versions import version_of
 
 LABELS = {"cache_dtype": "auto", "kv_cache_size_tokens": "1000", "enable_prefix_caching": "True", "block_size": "16"}
 

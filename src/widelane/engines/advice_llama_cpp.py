@@ -1,7 +1,6 @@
 """What to change on a llama.cpp server. Flags ran on b11549, unless the version says otherwise.
 
-Two changes of spelling are told apart by build number: since August 2025 (about b6330) `-fa` takes a value, and since
-April 2026 (about b8970) the flags of speculative decoding are `--spec-…`; the old ones are refused by new builds.
+Which flag has which spelling in which build is in `plan.launch.changes`; builds refuse the spellings of others.
 """
 
 from __future__ import annotations
@@ -9,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from widelane.engines.advice_parts import THINKING_OFF, Advice, Adviser, Asked
-from widelane.plan.launch.versions import build_of
+from widelane.plan.launch.changes import (
+    CHECKED_ON,
+    SPEC_FLAGS,
+    SPEC_MTP,
+    draft_settings,
+    draft_spellings,
+    flash_attention_words,
+)
+from widelane.plan.launch.llama_cpp import MOST_SLOTS, padded
 
-CHECKED = "b11549"
-MOST_SLOTS = 256
-_FLASH_ATTENTION_VALUE_SINCE = 6330
-_SPEC_FLAGS_SINCE = 8970
+CHECKED = CHECKED_ON["llama.cpp"]
 _UNKNOWN_SHARE = 4096
+_BEFORE = f"source before {SPEC_FLAGS.since_text}"
 
 
 def _too_few_slots(asked: Asked) -> Advice:
@@ -85,15 +90,15 @@ def _context_each(asked: Asked) -> tuple[int, str]:
 
 
 def _padded(tokens: int) -> int:
-    """llama.cpp rounds a context up to a multiple of 256."""
-    return max(256, -(-tokens // 256) * 256)
+    """A context that a slot can have: never below the step in which llama.cpp counts."""
+    return padded(max(1, tokens))
 
 
 def _kv_wider(asked: Asked) -> Advice:
-    bare = _before(asked, _FLASH_ATTENTION_VALUE_SINCE)
+    words = flash_attention_words(asked.version)
     return Advice(
-        flag="-ctk q8_0 -ctv q8_0 -fa" if bare else "-ctk q8_0 -ctv q8_0 -fa on",
-        settings={"cache_type_k": "q8_0", "cache_type_v": "q8_0", "flash_attn": True if bare else "on"},
+        flag=" ".join(("-ctk q8_0 -ctv q8_0", *words)),
+        settings={"cache_type_k": "q8_0", "cache_type_v": "q8_0", "flash_attn": True if len(words) == 1 else words[1]},
         reason="34 bytes for 32 values instead of 64: nearly half the cache. A quantised V needs flash attention, "
         "without which the server refuses to start.",
         checked_on=CHECKED,
@@ -136,44 +141,45 @@ def _template(asked: Asked) -> Advice:
 
 def _no_speculation(asked: Asked) -> Advice:
     head = asked.facts.extra.get("draft_head")
-    if _before(asked, _SPEC_FLAGS_SINCE):
-        return Advice(
-            flag="-md DRAFT.gguf --draft-max 8",
-            settings={"draft_model": "DRAFT.gguf", "draft_max": "8"},
-            reason="DRAFT.gguf is a small model of the same family. From about b8970 the flags are --spec-type "
-            "draft-simple, --spec-draft-model and --spec-draft-n-max.",
-            checked_on="source before b8970",
-        )
-    if head is not None and head.value:
+    if head is not None and head.value and SPEC_MTP.is_in(asked.version):
         return Advice(
             flag="--spec-type draft-mtp --spec-draft-n-max 2",
             settings={"spec_type": "draft-mtp", "draft_max": "2"},
             reason="The model file has a draft head of its own; measure it: many calls at once gain less.",
             checked_on="source of b11434",
         )
+    settings = draft_settings(asked.version, "DRAFT.gguf", 8)
+    spellings = {"spec_type": "--spec-type", **draft_spellings(asked.version)}
+    new = SPEC_FLAGS.is_in(asked.version)
     return Advice(
-        flag="--spec-type draft-simple --spec-draft-model DRAFT.gguf --spec-draft-n-max 8",
-        settings={"spec_type": "draft-simple", "draft_model": "DRAFT.gguf", "draft_max": "8"},
-        reason="DRAFT.gguf is a small model of the same family. The older --draft and --draft-max were removed.",
-        checked_on=CHECKED,
+        flag=" ".join(f"{spellings[name]} {value}" for name, value in settings.items()),
+        settings=settings,
+        reason="DRAFT.gguf is a small model of the same family. "
+        + (
+            "The older --draft and --draft-max were removed."
+            if new
+            else f"From about {SPEC_FLAGS.since_text} the flags are --spec-type draft-simple, --spec-draft-model and "
+            "--spec-draft-n-max."
+        ),
+        checked_on=CHECKED if new else _BEFORE,
     )
 
 
 def _harmful_speculation(asked: Asked) -> Advice:
-    depth, old = asked.number("depth"), _before(asked, _SPEC_FLAGS_SINCE)
+    depth, new = asked.number("depth"), SPEC_FLAGS.is_in(asked.version)
     if depth:
         return Advice(
-            flag=f"--draft-max {depth}" if old else f"--spec-draft-n-max {depth}",
+            flag=f"{draft_spellings(asked.version)['draft_max']} {depth}",
             settings={"draft_max": str(depth)},
             reason=f"Drafted tokens after the first {depth} are nearly all thrown away.",
-            checked_on="source before b8970" if old else CHECKED,
+            checked_on=CHECKED if new else _BEFORE,
         )
     gone: Mapping[str, None] = dict.fromkeys(("spec_type", "draft_model", "draft_hf", "draft_max", "draft_min"))
     return Advice(
-        flag="without -md and --draft-max" if old else "--spec-type none",
+        flag="--spec-type none" if new else "without -md and --draft-max",
         settings=gone,
         reason="Each drafted token is computed by the model, kept or not; most of them are thrown away.",
-        checked_on="source before b8970" if old else CHECKED,
+        checked_on=CHECKED if new else _BEFORE,
     )
 
 
@@ -218,12 +224,6 @@ def _partial_offload(asked: Asked) -> Advice:
         reason="All layers on the GPU, if they fit; if not, a smaller quantisation or context makes room.",
         checked_on="source of b11434",
     )
-
-
-def _before(asked: Asked, build: int) -> bool:
-    """Whether the server is known to be older than a build."""
-    number = build_of(str(asked.facts.version.value or ""))
-    return number is not None and 0 < number < build
 
 
 LLAMA_CPP_ADVICE: Mapping[str, Adviser] = {

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from widelane.engines.advice_parts import Advice, Adviser, Asked
 from widelane.facts.model_family import form_of_family, one_slot_only, reasoning_parsers, tool_form, tool_parsers
+from widelane.plan.launch.changes import CHECKED_ON
 
-SGLANG = "source of 0.5.23"
-OLLAMA = "source of 2026-08-21"
+SGLANG = CHECKED_ON["sglang"]
+OLLAMA = CHECKED_ON["ollama"]
 LM_STUDIO = "documentation of 0.4"
 MLX_LM = "0.32.2"
 TENSORRT_LLM = "documentation, 2026"

@@ -41,6 +41,12 @@ class Asked:
         return str(self.facts.model.value or "")
 
     @property
+    def version(self) -> str | None:
+        """The server's version as it tells it, None when it does not."""
+        value = self.facts.version.value
+        return None if value is None else str(value)
+
+    @property
     def cured_by_off(self) -> bool:
         """Whether the same request without thinking was answered well."""
         return bool(self.known.get("cured_by_off"))

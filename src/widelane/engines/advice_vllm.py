@@ -6,12 +6,16 @@ from collections.abc import Mapping
 
 from widelane.engines.advice_parts import THINKING_OFF, Advice, Adviser, Asked
 from widelane.facts.model_family import form_of_family, reasoning_parsers, tool_form, tool_parsers
-from widelane.plan.launch.versions import version_of
+from widelane.plan.launch.changes import (
+    CHECKED_ON,
+    NO_ENABLE_REASONING,
+    PREFIX_CACHE_DEFAULT,
+    STATE_DTYPE_CHECKED,
+    mtp_method,
+)
+from widelane.plan.launch.parsers import older_tool_parser
 
-CHECKED = "0.32.0"
-SSM_FLAG_CHECKED = "0.17.1, 0.20.2, 0.21.0, 0.26.0, 0.27.1, 0.32.0, 0.33.0"
-_XML_PARSER_SINCE = (0, 11)
-_ENABLE_REASONING_UNTIL = (0, 9)
+CHECKED = CHECKED_ON["vllm"]
 
 
 def _too_few_slots(asked: Asked) -> Advice:
@@ -54,19 +58,19 @@ def _state_float32(asked: Asked) -> Advice:
         settings={"mamba_ssm_cache_dtype": "float16"},
         reason="--mamba-cache-dtype alone changes only the small convolution part; the large state follows this flag, "
         "whose `auto` takes the float32 that the checkpoint names.",
-        checked_on=SSM_FLAG_CHECKED,
+        checked_on=STATE_DTYPE_CHECKED,
     )
 
 
 def _reasoning_leak(asked: Asked) -> Advice:
     parser = reasoning_parsers(asked.model).vllm
-    old = _older(asked, _ENABLE_REASONING_UNTIL)
+    old = not NO_ENABLE_REASONING.is_in(asked.version)
     reason = f"`{parser}` fits the model's name" if parser else "PARSER is the one that vLLM lists for this model"
     return Advice(
         flag=("--enable-reasoning " if old else "") + f"--reasoning-parser {parser or 'PARSER'}",
         settings={"reasoning_parser": parser or "PARSER", **({"enable_reasoning": True} if old else {})},
         reason=f"{reason}; the thinking then comes in `reasoning` (`reasoning_content` in older versions).",
-        checked_on="documentation of 0.8" if old else CHECKED,
+        checked_on=NO_ENABLE_REASONING.source if old else CHECKED,
     )
 
 
@@ -76,9 +80,7 @@ def _tool_calls(asked: Asked) -> Advice:
     told = asked.facts.extra.get("template_tool_form")
     form = seen or (str(told.value) if told and told.value else None)
     by = "the form of its calls" if form else "the model's name"
-    parser = tool_parsers(form or form_of_family(asked.model)).vllm
-    if parser == "qwen3_xml" and _older(asked, _XML_PARSER_SINCE):
-        parser = "qwen3_coder"
+    parser = older_tool_parser(tool_parsers(form or form_of_family(asked.model)).vllm, asked.version)
     reason = (
         f'`{parser}` by {by}. `<function=` in a template means qwen3_xml, a JSON object with "name" means hermes; '
         "a wrong parser leaves the call in the text without a word."
@@ -109,7 +111,8 @@ def _no_speculation(asked: Asked) -> Advice | None:
     head = asked.facts.extra.get("draft_head")
     if head is None or not head.value:
         return None
-    config = '{"method":"mtp","num_speculative_tokens":2}'
+    method = mtp_method(asked.version, asked.model.rpartition("/")[2])
+    config = f'{{"method":"{method}","num_speculative_tokens":2}}'
     return Advice(
         flag=f"--speculative-config '{config}'",
         settings={"speculative_config": config},
@@ -132,7 +135,7 @@ def _prefix_cache(asked: Asked) -> Advice:
     return Advice(
         flag="--enable-prefix-caching",
         settings={"enable_prefix_caching": True},
-        reason="On by default since 0.8, except for some model kinds.",
+        reason=f"On by default since {PREFIX_CACHE_DEFAULT.since_text}, except for some model kinds.",
         checked_on=CHECKED,
     )
 
@@ -144,11 +147,6 @@ def _template(asked: Asked) -> Advice:
         reason="The model's own template is missing or lacks tools or end marks; use the one of the original model.",
         checked_on="documentation of 0.32",
     )
-
-
-def _older(asked: Asked, than: tuple[int, ...]) -> bool:
-    version = version_of(str(asked.facts.version.value or ""))
-    return version is not None and version < than
 
 
 VLLM_ADVICE: Mapping[str, Adviser] = {

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from widelane.engines.cache_files import Progress, usable_folder
 from widelane.engines.embedded_launch import EmbeddedLaunch, default_context, default_threads
 from widelane.engines.embedded_process import POLL_S, ServerProcess
+from widelane.engines.health import is_healthy
 from widelane.engines.model_cache import ModelCache, Weights, require_gguf
 from widelane.engines.usable_cores import usable_cores
 from widelane.errors import EmbeddedServerFailed, UsageError
@@ -27,7 +28,6 @@ START_LIMIT_S: Final = 300.0
 """Longest wait for a start. A child that fails is noticed at once; this bounds only one that hangs."""
 HEALTH_LIMIT_S: Final = 30.0
 """Longest wait for the first healthy answer, once the child has said that it listens."""
-STATUS_LINE_BYTES: Final = 64
 LOG_NAME: Final = "llama-server"
 
 
@@ -43,6 +43,7 @@ class EmbeddedServer:
         threads: compute threads; None is chosen by `default_threads`.
         unified: one KV pool for all slots; None is llama.cpp's default for these slots.
         kv_type: type of the KV cache, as `-ctk` and `-ctv` have it.
+        port: where it listens; 0 lets the system pick a free one.
         cache_dir: where models are kept; None is the user's cache directory.
         progress: bytes done and in total while a model is fetched or converted. Called from another thread.
 
@@ -63,6 +64,7 @@ class EmbeddedServer:
         threads: int | None = None,
         unified: bool | None = None,
         kv_type: str = "f16",
+        port: int = 0,
         endpoint_slots: bool = True,
         endpoint_metrics: bool = True,
         chat_template: str | None = None,
@@ -86,6 +88,7 @@ class EmbeddedServer:
             context=default_context(slots) if context is None else context,
             unified=unified,
             kv_type=kv_type,
+            port=port,
             endpoint_slots=endpoint_slots,
             endpoint_metrics=endpoint_metrics,
             chat_template=chat_template,
@@ -200,7 +203,7 @@ async def _wait_until_healthy(process: ServerProcess, url: str) -> None:
     """
     try:
         async with asyncio.timeout(HEALTH_LIMIT_S):
-            while not await _is_healthy(url):
+            while not await is_healthy(url):
                 if (failure := process.failure()) is not None:
                     raise failure
                 await asyncio.sleep(POLL_S)
@@ -208,19 +211,3 @@ async def _wait_until_healthy(process: ServerProcess, url: str) -> None:
         raise EmbeddedServerFailed(
             f"The embedded server listens on {url} and does not answer /health.\nIts log: {process.log_path}"
         ) from error
-
-
-async def _is_healthy(url: str) -> bool:
-    address = urlsplit(url)
-    try:
-        reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    except OSError:
-        return False
-    try:
-        writer.write(f"GET /health HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n\r\n".encode())
-        status_line = await reader.read(STATUS_LINE_BYTES)
-    except OSError:
-        return False
-    finally:
-        writer.close()
-    return b" 200 " in status_line.split(b"\r\n")[0] + b" "

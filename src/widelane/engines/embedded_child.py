@@ -77,7 +77,7 @@ def apply(params: Any, settings: Mapping[str, Any], xllamacpp: Any) -> None:
     params.n_ctx = settings["context"]
     params.cpuparams.n_threads = settings["threads"]
     params.cpuparams_batch.n_threads = settings["threads"]
-    params.port = 0
+    params.port = settings["port"]
     if settings["unified"] is not None:
         params.kv_unified = settings["unified"]
     kv_type = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{settings['kv_type'].upper()}")

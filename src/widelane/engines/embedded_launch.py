@@ -41,6 +41,7 @@ class EmbeddedLaunch:
         context: `-c`, tokens of the whole pool; 0 means the model's own.
         unified: one KV pool for all slots; None is llama.cpp's default: shared without `slots`, split with.
         kv_type: of both K and V.
+        port: 0 lets the system pick a free one.
         reasoning_format: `none`, `deepseek`, …; None is llama.cpp's default.
         slot_save_dir: where `POST /slots/0?action=save` writes; None turns it off.
     """
@@ -51,6 +52,7 @@ class EmbeddedLaunch:
     context: int = 0
     unified: bool | None = None
     kv_type: str = "f16"
+    port: int = 0
     endpoint_slots: bool = True
     endpoint_metrics: bool = True
     chat_template: str | None = None
@@ -80,6 +82,7 @@ class EmbeddedLaunch:
             "context": self.context,
             "unified": self.unified,
             "kv_type": self.kv_type,
+            "port": self.port,
             "endpoint_slots": self.endpoint_slots,
             "endpoint_metrics": self.endpoint_metrics,
             "chat_template": self.chat_template,

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
+from widelane.engines.log_tail import last_words
 from widelane.errors import EmbeddedServerFailed
 
 CHILD_MODULE: Final = "widelane.engines.embedded_child"
@@ -24,12 +24,6 @@ POLL_S: Final = 0.02
 STOP_GRACE_S: Final = 3.0
 """Between SIGTERM and SIGKILL."""
 REPORT_BYTES: Final = 4096
-LOG_TAIL_BYTES: Final = 65536
-LOG_LINES: Final = 8
-# An error in llama.cpp's log ("0.00.072.732 E srv    load_model: failed …"), or the end of a traceback.
-ERROR_LINE: Final = re.compile(r"^[\d.]+ E |\berror\b|\bfailed\b|Error: ", re.IGNORECASE)
-
-LOG_TIME: Final = re.compile(r"^[\d.]+ ")
 
 
 class ServerProcess:
@@ -71,7 +65,7 @@ class ServerProcess:
             return None
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
         hint = " (the system may be out of memory)" if status == -9 else ""
-        return EmbeddedServerFailed(f"The embedded server {how}{hint}.\n{self._last_words()}")
+        return EmbeddedServerFailed(f"The embedded server {how}{hint}.\n{last_words(self.log_path)}")
 
     async def report(self, limit_s: float) -> dict[str, str]:
         """What the child says when the server answers: `url`, `version`.
@@ -88,7 +82,7 @@ class ServerProcess:
                 raise failure
             if time.monotonic() > deadline:
                 raise EmbeddedServerFailed(
-                    f"The embedded server did not start within {limit_s:g} s.\n{self._last_words()}"
+                    f"The embedded server did not start within {limit_s:g} s.\n{last_words(self.log_path)}"
                 )
             await asyncio.sleep(POLL_S)
         said: dict[str, str] = json.loads(self._report)
@@ -119,14 +113,3 @@ class ServerProcess:
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-
-    def _last_words(self) -> str:
-        """The log's last errors, else its last lines, and where the log is."""
-        with self.log_path.open("rb") as file:
-            file.seek(max(0, self.log_path.stat().st_size - LOG_TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
-        telling = [line for line in lines if ERROR_LINE.search(line)] or lines
-        # llama.cpp tries twice to load a model and says the same twice, at two times.
-        once = dict.fromkeys(LOG_TIME.sub("", line) for line in telling)
-        shown = "".join(f"  {line}\n" for line in list(once)[-LOG_LINES:])
-        return f"{shown}Its whole log: {self.log_path}"

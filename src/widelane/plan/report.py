@@ -12,6 +12,7 @@ from enum import StrEnum
 from widelane.figures import Figure, Schema
 
 PLAN_SCHEMA = Schema("widelane.plan", 1)
+LAUNCH_SCHEMA = Schema("widelane.launch", 1)
 
 
 class Use(StrEnum):
@@ -231,6 +232,9 @@ class LaunchPlan:
         argv: the command word by word: program first.
         left_out: flags deliberately not set.
         command: the whole as one line to paste.
+        host, port: where the server will listen.
+        afterwards: commands to run once the server answers, e.g. to fetch the model into it.
+        notes: what to know before starting it, one sentence each.
     """
 
     engine: str
@@ -240,6 +244,10 @@ class LaunchPlan:
     argv: Sequence[Argument]
     left_out: Sequence[LeftOut]
     command: str
+    host: str = "127.0.0.1"
+    port: int | None = None
+    afterwards: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,3 +294,14 @@ class PlanReport:
     recommendation: Recommendation
     launch: LaunchPlan
     notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchReport:
+    """The document of `widelane launch --json`: the command, and what it was made for."""
+
+    schema: Schema = LAUNCH_SCHEMA
+    model: ModelSummary
+    device: DeviceSummary
+    use: Use
+    launch: LaunchPlan

@@ -42,6 +42,7 @@ LLAMA_CPP: Mapping[str, Flag] = {
     "ubatch_size": Flag(("-ub", "--ubatch-size"), "LLAMA_ARG_UBATCH"),
     "threads": Flag(("-t", "--threads"), "LLAMA_ARG_THREADS"),
     "gpu_layers": Flag(("-ngl", "--gpu-layers", "--n-gpu-layers"), "LLAMA_ARG_N_GPU_LAYERS"),
+    "cache_ram": Flag(("--cache-ram", "-cram"), "LLAMA_ARG_CACHE_RAM"),
     "metrics": Flag(("--metrics",), "LLAMA_ARG_ENDPOINT_METRICS", True),
     "slots": Flag(("--slots",), "LLAMA_ARG_ENDPOINT_SLOTS", True, ("--no-slots",)),
     "jinja": Flag(("--jinja",), "LLAMA_ARG_JINJA", True, ("--no-jinja",)),
@@ -82,10 +83,14 @@ VLLM: Mapping[str, Flag] = {
     "enable_prefix_caching": Flag(
         ("--enable-prefix-caching",), None, True, ("--no-enable-prefix-caching", "--disable-prefix-caching")
     ),
+    "chat_template": Flag(("--chat-template",)),
     "reasoning_parser": Flag(("--reasoning-parser",)),
+    "enable_reasoning": Flag(("--enable-reasoning",), None, True),
     "tool_call_parser": Flag(("--tool-call-parser",)),
     "enable_auto_tool_choice": Flag(("--enable-auto-tool-choice",), None, True, ("--no-enable-auto-tool-choice",)),
     "speculative_config": Flag(("--speculative-config", "-sc")),
+    "speculative_model": Flag(("--speculative-model",)),
+    "num_speculative_tokens": Flag(("--num-speculative-tokens",)),
     "enforce_eager": Flag(("--enforce-eager",), None, True, ("--no-enforce-eager",)),
     "trust_remote_code": Flag(("--trust-remote-code",), None, True, ("--no-trust-remote-code",)),
     "enable_prompt_tokens_details": Flag(("--enable-prompt-tokens-details",), None, True),
@@ -111,6 +116,9 @@ SGLANG: Mapping[str, Flag] = {
     "speculative_algorithm": Flag(("--speculative-algorithm", "--speculative-algo")),
     "speculative_num_draft_tokens": Flag(("--speculative-num-draft-tokens",)),
     "speculative_num_steps": Flag(("--speculative-num-steps",)),
+    "speculative_eagle_topk": Flag(("--speculative-eagle-topk",)),
+    "speculative_draft_model_path": Flag(("--speculative-draft-model-path", "--speculative-draft-model")),
+    "tensor_parallel_size": Flag(("--tp-size", "--tp", "--tensor-parallel-size")),
     "disable_radix_cache": Flag(("--disable-radix-cache",), None, True),
     "enable_metrics": Flag(("--enable-metrics",), None, True),
     "trust_remote_code": Flag(("--trust-remote-code",), None, True),
@@ -125,6 +133,8 @@ OLLAMA: Mapping[str, Flag] = {
     "kv_cache_type": Flag(environ="OLLAMA_KV_CACHE_TYPE"),
     "flash_attention": Flag(environ="OLLAMA_FLASH_ATTENTION"),
     "max_queue": Flag(environ="OLLAMA_MAX_QUEUE"),
+    "keep_alive": Flag(environ="OLLAMA_KEEP_ALIVE"),
+    "max_loaded_models": Flag(environ="OLLAMA_MAX_LOADED_MODELS"),
     "host": Flag(environ="OLLAMA_HOST"),
 }
 
