@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.pool.models import LLAMA_8B, QWEN36_27B, SMOLLM2, model, weights
-from widelane.facts.device import Device, DeviceKind
+from widelane.facts.devices.device import Device, DeviceKind
 from widelane.figures import Origin
 from widelane.plan.memory import MemoryBudget, default_sequences, default_utilization, memory_budget
 from widelane.plan.memory_bar import memory_bar, missing_bytes

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.model_facts import FULL, LATENT, SLIDING, model
-from widelane.facts.device_table import find_device
+from widelane.facts.devices.table import find_device
 from widelane.facts.known_models import known_model
 from widelane.figures import Origin
 from widelane.plan.prefill import (

@@ -6,8 +6,8 @@ import pytest
 
 from tests.plan.step_models import DENSE, HYBRID, MIXTURE, QWEN_35B_A3B, qwen_27b
 from widelane.errors import UsageError
-from widelane.facts.device import Device, DeviceKind
-from widelane.facts.device_table import device_names, find_device, together
+from widelane.facts.devices.device import Device, DeviceKind
+from widelane.facts.devices.table import device_names, find_device, together
 from widelane.figures import Origin
 from widelane.plan.engine_traits import Kernels, kernels_of
 from widelane.plan.fit import MachineFit, fit_machine

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.step_models import DENSE, MIXTURE, PLAIN, qwen_27b
-from widelane.facts.device_table import find_device
+from widelane.facts.devices.table import find_device
 from widelane.plan.rates import rates_for
 from widelane.plan.speculation import (
     ASSUMED_PROFILES,

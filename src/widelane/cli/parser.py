@@ -6,6 +6,7 @@ Nothing heavy is imported here; a command's module is loaded when it runs.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from widelane import __version__
@@ -27,6 +28,9 @@ environment:
 exit status: 0 done, 1 the job failed, 2 the input cannot be used, 130 interrupted (what was done is kept)
 """
 USES = ("chat", "agents", "batch", "long")
+PASSED_ON = "--"
+PLAN_USES = ("interactive", "batch", "agents")
+PLAN_ENGINES = ("vllm", "llama.cpp", "sglang", "ollama")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -44,6 +48,10 @@ def build_parser() -> argparse.ArgumentParser:
     _sweep(_command(commands, "sweep", "How wide is the road? Throughput and latency at 1 … 128 requests at once."))
     _demo(
         _command(commands, "demo", "Diagnose a real llama.cpp server, restart it as advised, and show what it bought.")
+    )
+    _plan(_command(commands, "plan", "What could this machine do? From the model file and the device, before it runs."))
+    _launch(
+        _command(commands, "launch", "The exact start command for an engine and version, each flag with its reason.")
     )
     _schema(_command(commands, "schema", "Print the JSON schema of a document that --json writes."))
     _completion(_command(commands, "completion", "Print a completion script for your shell."))
@@ -135,8 +143,88 @@ def _demo(parser: argparse.ArgumentParser) -> None:
     _output(parser)
 
 
+def _plan(parser: argparse.ArgumentParser) -> None:
+    _planned(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
+    group.add_argument("--html", metavar="FILE", help="also write the page to FILE: step time, throughput, memory")
+    group.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+
+def _planned(parser: argparse.ArgumentParser) -> None:
+    """What `plan` and `launch` have in common: the model, the machine, the work, and what is fixed already."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a .gguf or .safetensors file, a config.json, a folder with them, or a known name (qwen3.6-27b)",
+    )
+    group = parser.add_argument_group("model")
+    group.add_argument("--quant", metavar="FORMAT", help="weights' format: bf16, fp8, q8, q4, nvfp4, mxfp4, … ")
+    group.add_argument("--weights-gb", type=float, metavar="GB", help="size of all weights, 10^9 bytes")
+    group = parser.add_argument_group("machine")
+    group.add_argument(
+        "--device", default="auto", metavar="NAME", help="gb10, rtx-4090, 2x-rtx-3090, … (default: auto, this machine)"
+    )
+    group.add_argument(
+        "--memory-gb", type=float, metavar="GB", help="memory the server may use (default: the device's)"
+    )
+    group.add_argument(
+        "--measure-bandwidth", action="store_true", help="measure this machine's memory bandwidth too (some seconds)"
+    )
+    group = parser.add_argument_group("server")
+    group.add_argument("--engine", choices=PLAN_ENGINES, help="(default: llama.cpp for GGUF, Apple and CPU, else vllm)")
+    group.add_argument("--engine-version", metavar="V", help="version or build it is for (default: the newest known)")
+    group.add_argument("--slots", type=int, metavar="N", help="requests decoded at once (default: what fits and pays)")
+    group.add_argument("--kv-dtype", metavar="TYPE", help="of the KV cache: bf16, fp8, q8_0, … (default: what pays)")
+    group.add_argument(
+        "--state-dtype", metavar="TYPE", help="of a recurrent state: float32, float16 (default: what pays)"
+    )
+    group.add_argument("--draft-depth", type=int, metavar="K", help="drafted tokens a step; 0 for none")
+    group.add_argument(
+        "--acceptance", metavar="A,A,…", help="share of drafted tokens kept at each position, e.g. 0.84,0.6,0.39"
+    )
+    group.add_argument("--draft-model", metavar="FILE", help="a small model that drafts, for engines that take one")
+    group.add_argument(
+        "--tool-call-parser", metavar="NAME", help="(default: the one that fits the chat template; none for no parser)"
+    )
+    group.add_argument("--reasoning-parser", metavar="NAME", help="(default: as above)")
+    group.add_argument(
+        "--kv-pool-tokens", type=int, metavar="N", help="KV pool of a running server, as its log tells it"
+    )
+    group.add_argument("--kv-pool-gb", type=float, metavar="GB", help="memory of the KV pool, where it is known")
+    group = parser.add_argument_group("work")
+    group.add_argument("--use", choices=PLAN_USES, default="batch", help="what the server is for (default: batch)")
+    group.add_argument(
+        "--typical-tokens", metavar="N|A-B", help="prompt and answer of a usual request together (default: by --use)"
+    )
+    group.add_argument("--max-tokens", type=int, metavar="N", help="the longest request to allow (default: by --use)")
+    group.add_argument(
+        "--footprints", metavar="FILE", help="past requests to plan by: a run of ours, or a JSONL log with `usage`"
+    )
+
+
+def _launch(parser: argparse.ArgumentParser) -> None:
+    _planned(parser)
+    parser.epilog = (
+        "What follows `--` is added to the engine's command as it is: widelane launch MODEL -- --enforce-eager"
+    )
+    parser.set_defaults(arguments=())
+    group = parser.add_argument_group("launch")
+    group.add_argument("--run", action="store_true", help="start it, wait until it answers, keep it until Ctrl-C")
+    group.add_argument("--systemd", action="store_true", help="print a systemd unit")
+    group.add_argument("--docker", action="store_true", help="print a compose file")
+    group.add_argument("--program", metavar='"COMMAND"', help="what starts the engine, where it is not the usual name")
+    group.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    group.add_argument("--port", type=int, metavar="N", help="port to listen on (default: the engine's)")
+    group.add_argument("--start-timeout", type=float, default=900.0, metavar="S", help="longest load (default: 900)")
+    group.add_argument("--log-file", metavar="FILE", help="where --run keeps the server's log")
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    group.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+
 def _schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("document", choices=("sweep", "doctor"))
+    parser.add_argument("document", choices=("sweep", "doctor", "plan", "launch"))
 
 
 def _completion(parser: argparse.ArgumentParser) -> None:
@@ -144,5 +232,13 @@ def _completion(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """The parsed command line. argparse itself exits with status 2 on bad usage."""
-    return build_parser().parse_args(argv)
+    """The parsed command line. argparse itself exits with status 2 on bad usage.
+
+    What `launch` is to hand on to the engine (after `--`) is taken off first: argparse would read it as its own.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    at = words.index(PASSED_ON) if words[:1] == ["launch"] and PASSED_ON in words else len(words)
+    args = build_parser().parse_args(words[:at])
+    if words[at + 1 :]:
+        args.arguments = tuple(words[at + 1 :])
+    return args

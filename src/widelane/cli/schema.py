@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from widelane.measure.profile import DoctorReport, SweepReport
+from widelane.plan.report import LaunchReport, PlanReport
 
-DOCUMENTS = {"sweep": SweepReport, "doctor": DoctorReport}
+DOCUMENTS = {"sweep": SweepReport, "doctor": DoctorReport, "plan": PlanReport, "launch": LaunchReport}
 
 
 def schema_of(document: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from widelane.facts.device import Device, DeviceKind
+from widelane.facts.devices.device import Device, DeviceKind
 
 
 class Kernels(StrEnum):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from widelane.facts.device import Device, DeviceKind
+from widelane.facts.devices.device import Device, DeviceKind
 from widelane.facts.model import ModelFacts
 from widelane.figures import Figure, Origin
 from widelane.plan.launch.versions import version_of

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from widelane.facts.device import Device
+from widelane.facts.devices.device import Device
 from widelane.facts.model import AttentionLayers, ModelFacts
 from widelane.figures import Origin
 from widelane.plan.engine_traits import Kernels, bare_name, kernels_of, peak_flops

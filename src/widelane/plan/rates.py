@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from widelane.errors import UsageError
-from widelane.facts.device import Device
+from widelane.facts.devices.device import Device
 from widelane.figures import Origin
 from widelane.plan.engine_traits import (
     ALL_REDUCE_S_PER_LAYER,
