@@ -25,8 +25,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from widelane.engines.model_cache import ModelCache
-from widelane.facts.gguf_header import read_gguf_header
-from widelane.facts.tensor_types import TensorInfo
+from widelane.facts.files.gguf_header import read_gguf_header
+from widelane.facts.files.tensor_types import TensorInfo
 from widelane.testing.model_files import Value, tensor, write_gguf
 
 GOAL_MS = 50.0

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from widelane.errors import UsageError
-from widelane.facts.device import Device, DeviceKind
-from widelane.facts.device_table import find_device
+from widelane.facts.devices.device import Device, DeviceKind
+from widelane.facts.devices.table import find_device
 from widelane.facts.known_models import known_model, known_names
 from widelane.facts.model import ModelFacts
 from widelane.plan.plausible import total_does_not_fit

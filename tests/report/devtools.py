@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,13 @@ _FLAGS = (
 # The browser reads commands from descriptor 3 and answers on 4; the descriptors passed are far above both.
 _LAUNCHER = "import os,sys; r,w=map(int,sys.argv[1:3]); os.dup2(r,3); os.dup2(w,4); os.execv(sys.argv[3], sys.argv[3:])"
 ANSWER_WITHIN_S = 20.0
+
+OVERFLOWING = """[...document.querySelectorAll('body *')].filter(e => {
+  if (e.closest('.scroll, .visually-hidden, svg') || e.hidden || !e.getClientRects().length) return false;
+  const r = e.getBoundingClientRect();
+  return r.left < -0.5 || r.right > innerWidth + 0.5;
+}).map(e => e.tagName + '#' + e.id + '.' + e.className)"""
+"""A script: everything that sticks out of the window sideways, drawings and what may be scrolled left out."""
 
 
 def find_browser() -> str | None:
@@ -194,6 +202,10 @@ class Page:
 
     def requests(self) -> list[str]:
         return [one["request"]["url"] for one in self.events("Network.requestWillBeSent")]
+
+
+Show = Callable[..., Page]
+"""Opens a page's text in the browser."""
 
 
 def _far(descriptor: int) -> int:

@@ -85,7 +85,7 @@ def facts(**changes: Any) -> ServerFacts:
         "reasoning_parser": Figure("deepseek", "", Origin.READ),
         "tool_parser": unknown("", "the template has no tools"),
         "weights_bytes": Figure(17_500_000_000, "bytes", Origin.READ),
-        "parameters": Figure(27_000_000_000, "", Origin.READ),
+        "parameters": Figure(27_000_000_000, "parameters", Origin.READ),
         "launch_command": unknown("", hidden),
     }
     return ServerFacts(**(fields | changes))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.report import samples
-from tests.report.devtools import NAMES, Browser, Page, find_browser
+from tests.report.devtools import OVERFLOWING, Page, Show
 from widelane.figures import Figure, Finding, Origin, Severity, unknown
 from widelane.measure.profile import Limit, Server, SweepReport
 from widelane.records import Span
@@ -20,37 +18,8 @@ from widelane.report.payload import STRIP_PX, row_px
 
 pytestmark = pytest.mark.browser
 
-Show = Callable[..., Page]
 GUTTER, RIGHT = 44, 6
 """The drawing's margins from 520 pixels up, as in timeline.js."""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    executable = find_browser()
-    if executable is None:
-        pytest.skip(f"no browser to open the report in: none of {', '.join(NAMES)} is installed")
-    with Browser(executable, tmp_path_factory.mktemp("profile")) as started:
-        yield started
-
-
-@pytest.fixture
-def show(browser: Browser, tmp_path: Path) -> Iterator[Show]:
-    """Opens a page's text; whatever a test does, the page must have been quiet and alone at the end."""
-    opened: list[Page] = []
-
-    def open_text(text: str, **options: Any) -> Page:
-        path = tmp_path / f"report-{len(opened)}.html"
-        path.write_text(text, encoding="utf-8")
-        opened.append(browser.open(path, **options))
-        return opened[-1]
-
-    yield open_text
-    for one in opened:
-        assert one.complaints() == []
-        assert [url for url in one.requests() if not url.startswith(("file:", "data:"))] == []
-        assert len([url for url in one.requests() if url.startswith("file:")]) == 1
-        one.close()
 
 
 def with_calls(spans: list[Span], label: str = "32", slots: int | None = 32) -> SweepReport:
@@ -231,13 +200,6 @@ def test_128_lanes_are_drawn_at_most_once_a_frame(show: Show) -> None:
     assert 1 <= int(canvas(one)["frames"]) - before <= 2
     height = one.evaluate("document.getElementById('lanes-canvas').height")
     assert height < 900, "128 lanes fit on a screen"
-
-
-OVERFLOWING = """[...document.querySelectorAll('body *')].filter(e => {
-  if (e.closest('.scroll, .visually-hidden, svg') || e.hidden || !e.getClientRects().length) return false;
-  const r = e.getBoundingClientRect();
-  return r.left < -0.5 || r.right > innerWidth + 0.5;
-}).map(e => e.tagName + '#' + e.id + '.' + e.className)"""
 
 
 def test_a_phone_shows_everything_without_scrolling_sideways(show: Show) -> None:

@@ -6,9 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tests.report import samples
+from tests.report import plan_samples, samples
 from widelane.figures import Figure, Origin
 from widelane.measure.profile import Knee
+from widelane.plan.report import LaunchReport
 from widelane.report.json import to_json
 
 
@@ -65,3 +66,34 @@ def test_a_value_that_is_no_number_becomes_null_and_says_so() -> None:
     assert document["knee"]["output_tok_s"] == {
         "value": None, "unit": "tok/s", "origin": "measured", "reason": "the value is not a finite number (inf)",
     }  # fmt: skip
+
+
+def test_a_plan_has_the_keys_that_scripts_ask_for() -> None:
+    document = json.loads(to_json(plan_samples.dense()))
+    assert next(iter(document)) == "schema"
+    assert document["schema"] == {"name": "widelane.plan", "version": 1}
+    assert document["ceiling_tok_s"] == {"value": 9.58, "unit": "tok/s", "origin": "predicted"}
+    assert document["expected_tok_s"]["value"] == 7.94
+    assert document["width"]["doubling_batch"]["value"] == 39
+    assert document["kv_pool"]["tokens"]["value"] == 1_253_376
+    fit = document["sequences_that_fit"]
+    assert (fit["typical"]["value"], fit["worst_case"]["value"]) == (51, 8)
+    assert [lever["buys"] for lever in document["levers"]].count("capacity") == 2
+    assert document["launch"]["argv"][3] == {
+        "flag": "--max-num-seqs", "value": "24", "reason": "lanes that keep a full pool below 1 % likely",
+    }  # fmt: skip
+    assert document["use"] == "agents"
+
+
+def test_every_figure_of_a_plan_that_is_not_known_says_why() -> None:
+    document = json.loads(to_json(plan_samples.not_known()))
+    assert document["expected_tok_s"] == {
+        "value": None, "unit": "tok/s", "origin": "predicted", "reason": plan_samples.NO_BANDWIDTH,
+    }  # fmt: skip
+
+
+def test_a_launch_alone_has_its_own_schema() -> None:
+    plan = plan_samples.dense()
+    document = json.loads(to_json(LaunchReport(model=plan.model, device=plan.device, use=plan.use, launch=plan.launch)))
+    assert document["schema"] == {"name": "widelane.launch", "version": 1}
+    assert document["launch"]["command"] == plan.launch.command

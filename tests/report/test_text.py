@@ -8,7 +8,15 @@ import pytest
 
 from tests.report.samples import facts, measured
 from widelane.figures import Figure, Origin, unknown
-from widelane.report.text import figure_text, half_width_text, list_text, number_text, seconds_text, server_text
+from widelane.report.text import (
+    figure_text,
+    gain_text,
+    half_width_text,
+    list_text,
+    number_text,
+    seconds_text,
+    server_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,16 +51,47 @@ def test_durations(value_s: float, text: str) -> None:
         (Figure("f16", "", Origin.INFERRED), "f16 (inferred)"),
         (Figure(0.3, "s", Origin.ASSUMED), "300 ms (assumed)"),
         (unknown("slots", "not told"), "–"),
+        (Figure(27_356_000_000, "parameters", Origin.READ), "27.4 B (read)"),
+        (Figure(135, "parameters", Origin.READ), "135 (read)"),
+        (Figure(273e9, "bytes/s", Origin.READ), "273 GB/s (read)"),
+        (Figure(32_768, "bytes/token", Origin.PREDICTED), "32.8 kB/token (predicted)"),
+        (Figure(0, "bytes", Origin.PREDICTED), "0 bytes (predicted)"),
+        (Figure(39.0, "requests", Origin.PREDICTED), "39 requests (predicted)"),
+        (Figure(5.37, "requests", Origin.PREDICTED), "5.37 requests (predicted)"),
+        (Figure(1, "lanes", Origin.PREDICTED), "1 lane (predicted)"),
     ],
 )
 def test_figures(figure: Figure, text: str) -> None:
     assert figure_text(figure) == text
 
 
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (measured(17.5e9, "bytes", 16e9, 19.2e9), "17.5 GB (16.0–19.2)"),
+        (measured(0.124, "s", 0.112, 0.137), "124 ms (112–137)"),
+        (measured(4.2, "s", 4.0, 4.4), "4.20 s (4.00–4.40)"),
+        (measured(185, "s", 125, 245), "3 min 5 s (2 min 5 s–4 min 5 s)"),
+        (measured(27.4e9, "parameters", 27e9, 28e9), "27.4 B (27.0–28.0)"),
+        (measured(168, "lanes", 168, 193), "168 lanes (168–193)"),
+        (measured(1, "lanes", 1, 1), "1 lane"),
+        (measured(5.4, "requests", 4.5, 7), "5.40 requests (4.50–7.00)"),
+    ],
+)
+def test_an_interval_is_in_the_unit_of_its_value(figure: Figure, text: str) -> None:
+    assert figure_text(figure) == text
+
+
+def test_a_gain_is_a_factor() -> None:
+    assert gain_text(measured(1.532, "")) == "×1.53"
+    assert gain_text(unknown("", "not known")) == "–"
+
+
 def test_the_half_width_is_the_larger_one_with_the_decimals_of_the_value() -> None:
     assert half_width_text(measured(34.1, "tok/s", 33.5, 34.4)) == "0.6"
     assert half_width_text(measured(152.0, "tok/s", 147.6, 156.4)) == "4"
     assert half_width_text(measured(34.1, "tok/s")) == ""
+    assert half_width_text(measured(3284, "tok/s", 1094, 5474)) == "2,190"
 
 
 def test_lists() -> None:

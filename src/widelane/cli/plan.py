@@ -24,5 +24,5 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
     if args.json:
         terminal.data(to_json(report))
     else:
-        terminal.out.print(plan_table(report))
+        terminal.out.print(plan_table(report, page_path=None if html is None else str(html)), crop=False)
     return 0

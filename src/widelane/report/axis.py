@@ -1,4 +1,4 @@
-"""Axes of the charts: from concurrency and values to places in the drawing, and where the ticks stand. Pure."""
+"""Axes of the charts: from widths, depths and values to places in the drawing, and where the ticks stand. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from widelane.measure.profile import Level
 from widelane.report.text import number_text
 
 
@@ -18,7 +17,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The plot's edges and the range of concurrency on it."""
+    """The plot's edges and the range of widths (concurrency, batch) on it."""
 
     width: float
     height: float
@@ -41,15 +40,23 @@ class Frame:
         return self.bottom - share * (self.bottom - self.top)
 
 
-def frame_of(levels: Sequence[Level], width: float, height: float, *, right: float) -> Frame:
+@dataclass(frozen=True, slots=True)
+class LinearFrame(Frame):
+    """The same with a linear axis: 0 stands at the left edge."""
+
+    def x(self, value: float) -> float:
+        """Position of a value from `narrowest` (left) to `widest` (right)."""
+        return self.left + (value - self.narrowest) / (self.widest - self.narrowest) * (self.right - self.left)
+
+
+def frame_of(widths: Sequence[int], width: float, height: float, *, right: float, left: float = 46) -> Frame:
     """The plot inside a drawing of this size, with room for the labels left, right and below."""
-    widths = [level.concurrency for level in levels]
-    return Frame(width, height, 46, 14, width - right, height - 40, min(widths), max(widths))
+    return Frame(width, height, left, 14, width - right, height - 40, min(widths), max(widths))
 
 
-def x_ticks(levels: Sequence[Level], frame: Frame) -> list[Tick]:
-    """A mark for every level; only powers of two, the first and the last carry their number."""
-    widths = sorted({level.concurrency for level in levels})
+def x_ticks(widths: Sequence[int], frame: Frame) -> list[Tick]:
+    """A mark for every width; only powers of two carry their number, or all where there is none."""
+    widths = sorted(set(widths))
     named = {width for width in widths if width & (width - 1) == 0} or set(widths)
     return [Tick(frame.x(width), number_text(width) if width in named else "") for width in widths]
 

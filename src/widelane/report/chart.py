@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from widelane.figures import Figure
 from widelane.measure.profile import Knee, Level, Limit, Percentiles
 from widelane.report.axis import Frame, Tick, frame_of, linear_ticks, log_ticks, x_ticks
+from widelane.report.drawing import Point, Series, band_path, line_path, spread_labels
 from widelane.report.text import figure_text, number_text
-
-_LABEL_GAP = 15.0
-"""Least distance between two labels at the right edge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +23,6 @@ class Curve:
     levels: Sequence[Level]
     knee: Knee | None
     limit: Limit
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    x: float
-    y: float
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One line: `css` is its class, `band` the path of its interval (empty where there is none)."""
-
-    css: str
-    name: str
-    points: Sequence[Point]
-    line: str
-    band: str = ""
-    label_y: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +56,8 @@ def throughput_chart(after: Curve, before: Curve | None = None) -> Chart | None:
     levels = [level for _, curve in shown for level in curve.levels]
     top = max(_upper(level.output_tok_s) for level in _known(levels, _tok_s)) * 1.18
     ticks = linear_ticks(top)
-    frame = frame_of(levels, 660, 420, right=16)
+    widths = [level.concurrency for level in levels]
+    frame = frame_of(widths, 660, 420, right=16)
 
     def y(value: float) -> float:
         return frame.y(value / top)
@@ -89,7 +69,7 @@ def throughput_chart(after: Curve, before: Curve | None = None) -> Chart | None:
         frame=frame,
         name="throughput",
         title="Output tokens per second",
-        x_ticks=x_ticks(levels, frame),
+        x_ticks=x_ticks(widths, frame),
         y_ticks=[Tick(y(value), f"{value:,.10g}") for value in ticks],
         series=series,
         knee=knee,
@@ -122,7 +102,8 @@ def latency_chart(
         return None
     ticks = log_ticks(min(values), max(values))
     low, high = math.log10(min(ticks[0], min(values))), math.log10(max(ticks[-1], max(values)))
-    frame = frame_of(levels, 460, 214, right=40)
+    widths = [level.concurrency for level in levels]
+    frame = frame_of(widths, 460, 214, right=40)
 
     def y(value: float) -> float:
         return frame.y((math.log10(value) - low) / (high - low))
@@ -132,9 +113,9 @@ def latency_chart(
         frame=frame,
         name=name,
         title=title,
-        x_ticks=x_ticks(levels, frame),
+        x_ticks=x_ticks(widths, frame),
         y_ticks=[Tick(y(value), f"{value:,.10g}") for value in ticks],
-        series=_spread_labels([one for one in series if one.points]),
+        series=spread_labels([one for one in series if one.points]),
     )
 
 
@@ -151,8 +132,8 @@ def _throughput_series(css: str, levels: Sequence[Level], frame: Frame, y: Calla
     bounded = [level for level in known if level.output_tok_s.low is not None and level.output_tok_s.high is not None]
     upper = [(frame.x(level.concurrency), y(level.output_tok_s.high or 0.0)) for level in bounded]
     lower = [(frame.x(level.concurrency), y(max(0.0, level.output_tok_s.low or 0.0))) for level in bounded]
-    band = f"{_path([*upper, *reversed(lower)])}Z" if len(bounded) > 1 else ""
-    return Series(css, css, points, _path([(point.x, point.y) for point in points]), band)
+    line = line_path([(point.x, point.y) for point in points])
+    return Series(css, css, points, line, band_path(upper, lower))
 
 
 def _percentile_series(
@@ -172,18 +153,7 @@ def _percentile_series(
         )
         for level in known
     ]
-    return Series(label, label, points, _path([(point.x, point.y) for point in points]))
-
-
-def _spread_labels(series: Sequence[Series]) -> list[Series]:
-    """Labels at the lines' right ends, moved apart where the lines meet. The series come from the top down."""
-    placed: list[Series] = []
-    floor = -math.inf
-    for one in series:
-        label_y = max(one.points[-1].y, floor)
-        floor = label_y + _LABEL_GAP
-        placed.append(Series(one.css, one.name, one.points, one.line, one.band, label_y))
-    return placed
+    return Series(label, label, points, line_path([(point.x, point.y) for point in points]))
 
 
 def _ideal(levels: Sequence[Level], frame: Frame, top: float) -> tuple[str, float | None]:
@@ -195,7 +165,7 @@ def _ideal(levels: Sequence[Level], frame: Frame, top: float) -> tuple[str, floa
     end = min(float(frame.widest), top / alone)
     steps = 32
     widths = [first.concurrency * (end / first.concurrency) ** (step / steps) for step in range(steps + 1)]
-    path = _path([(frame.x(width), frame.y(width * alone / top)) for width in widths])
+    path = line_path([(frame.x(width), frame.y(width * alone / top)) for width in widths])
     return path, frame.x(end)
 
 
@@ -209,10 +179,6 @@ def _marks(curve: Curve, frame: Frame, y: Callable[[float], float]) -> tuple[Tic
     if curve.limit is Limit.NOT_REACHED or plateau is None:
         return Tick(frame.x(width), "limit not reached"), None
     return Tick(frame.x(width), f"knee: {number_text(width)}"), Tick(y(plateau), f"limit: {curve.limit}")
-
-
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    return "".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(points))
 
 
 def _known(levels: Sequence[Level], of: Callable[[Level], Figure]) -> list[Level]:

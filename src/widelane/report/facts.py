@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from widelane.engines.server_facts import ServerFacts
 from widelane.figures import Figure
 from widelane.report.text import figure_text
@@ -39,7 +37,7 @@ def named_facts(facts: ServerFacts) -> list[tuple[str, Figure]]:
 def known_beside(facts: ServerFacts) -> list[str]:
     """What is known beyond the server line: `KV type: f16 (inferred)`."""
     return [
-        f"{name}: {fact_text(field, figure)}"
+        f"{name}: {figure_text(figure)}"
         for field, name in _NAMES.items()
         if field not in _ON_SERVER_LINE and (figure := getattr(facts, field)).value is not None
     ]
@@ -47,17 +45,7 @@ def known_beside(facts: ServerFacts) -> list[str]:
 
 def fact_rows(facts: ServerFacts) -> list[tuple[str, str, str]]:
     """Name, text and reason of every fact, for a table."""
-    named = [(field, name, getattr(facts, field)) for field, name in _NAMES.items()]
-    named += [(name, name.replace("_", " "), figure) for name, figure in sorted(facts.extra.items())]
-    return [(name, fact_text(field, figure), figure.reason or "") for field, name, figure in named]
-
-
-def fact_text(field: str, figure: Figure) -> str:
-    """Like `figure_text`; parameters are counted in the thousands of millions that model names use: `27 B`."""
-    count = figure.number
-    if field == "parameters" and count is not None and count >= 1e6:
-        figure = replace(figure, value=f"{count / 1e9:.3g} B", unit="")
-    return figure_text(figure)
+    return [(name, figure_text(figure), figure.reason or "") for name, figure in named_facts(facts)]
 
 
 def unknown_by_reason(facts: ServerFacts) -> dict[str, list[str]]:

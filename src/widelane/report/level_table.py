@@ -6,73 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
-from widelane.figures import Figure
 from widelane.measure.profile import Level
 from widelane.report.compare import LevelPair, ratio_text
-from widelane.report.text import DASH, half_width_text, list_text, measured_text, number_text
-
-_GAP = 2
-"""Spaces between columns."""
-
-
-def cell(figure: Figure, scale: float = 1.0) -> str:
-    """The bare value, for a column whose head names the unit."""
-    value = figure.number
-    return DASH if value is None else measured_text(value * scale)
-
-
-def with_half_width(figure: Figure) -> str:
-    """`34.1 ±0.6`."""
-    half = half_width_text(figure)
-    return f"{cell(figure)} ±{half}" if half else cell(figure)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its head (one or two lines), its cells, and how soon it goes when there is no room (0 stays)."""
-
-    head: str
-    cells: Sequence[str]
-    drop: int = 0
-    style: str = ""
-
-    @property
-    def width(self) -> int:
-        return max(len(line) for line in [*self.head.split("\n"), *self.cells])
-
-
-@dataclass(frozen=True, slots=True)
-class FittingTable:
-    """Right-aligned columns; those that do not fit are left out whole, least important first, and named below."""
-
-    columns: Sequence[Column]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shown = columns_that_fit(self.columns, options.max_width)
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
-        for column in shown:
-            table.add_column(Text(column.head, justify="right"), justify="right", style=column.style, no_wrap=True)
-        for row in zip(*(column.cells for column in shown), strict=True):
-            table.add_row(*(Text(value) for value in row))
-        yield table
-        left_out = [column.head.replace("\n", " ") for column in self.columns if column not in shown]
-        if left_out:
-            yield Text(f"Too narrow for {list_text(left_out)}.", style="dim")
-
-
-def columns_that_fit(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns in order, without the least important ones that are too many for `width` characters."""
-    shown = list(columns)
-    while _total(shown) > width and any(column.drop for column in shown):
-        shown.remove(max(shown, key=lambda column: column.drop))
-    return shown
-
-
-def _total(columns: Sequence[Column]) -> int:
-    return sum(column.width + _GAP for column in columns)
+from widelane.report.fitting_table import GAP, Column, FittingTable
+from widelane.report.text import DASH, cell, number_text, with_half_width
 
 
 def level_rows(levels: Sequence[Level], knee_at: int | None) -> FittingTable:
@@ -131,7 +70,7 @@ class LevelColumns:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = list(self._rows())
         label = max(len(name) for name, _ in rows)
-        widths = [max(len(values[index]) for _, values in rows) + _GAP for index in range(len(self.levels))]
+        widths = [max(len(values[index]) for _, values in rows) + GAP for index in range(len(self.levels))]
         for block in _blocks(widths, options.max_width - label):
             for row, (name, values) in enumerate(rows):
                 numbers = "".join(f"{values[index]:>{widths[index]}}" for index in block)

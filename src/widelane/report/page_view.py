@@ -15,9 +15,9 @@ from widelane.report import payload
 from widelane.report.chart import Chart, Curve, latency_chart, throughput_chart
 from widelane.report.compare import Comparison, best_level, compare
 from widelane.report.facts import fact_rows
-from widelane.report.level_table import cell
+from widelane.report.key_figure import KeyFigure
 from widelane.report.terminal import by_severity, next_step
-from widelane.report.text import interval_text, measured_text, number_text, server_text, value_text
+from widelane.report.text import cell, interval_text, measured_text, number_text, server_text, value_text
 from widelane.report.timeline import Timeline, summary
 from widelane.report.verdict import client_text, flag_lines, sweep_verdict, unknown_cells
 
@@ -31,16 +31,6 @@ _LIMIT_NOTES = {
     Limit.NOT_REACHED: "it still rose at the widest level",
 }
 _PROBLEMS = (Severity.ERROR, Severity.WARNING, Severity.INFO)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFigure:
-    """One of the few large numbers on top: what it is, the number, its unit, and a line of small print."""
-
-    name: str
-    value: str
-    unit: str
-    note: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from widelane.report.compare import compare
 from widelane.report.facts import known_beside, unknown_by_reason
 from widelane.report.level_table import LevelColumns, level_rows, pair_rows
 from widelane.report.plot import plot
+from widelane.report.terminal_parts import command_line, dash_line, indent, labelled, sign_line
 from widelane.report.text import DASH, figure_text, list_text, server_text
 from widelane.report.verdict import client_text, flag_lines, sweep_verdict, unknown_cells
 
@@ -32,8 +33,6 @@ _STYLES = {
     Severity.OK: "green",
     Severity.NOT_CHECKED: "dim",
 }
-_LABEL = 9
-"""Width of the left column of labels, its gap included."""
 _WIDE = 116
 """From this many columns a fix stands to the right of its finding, else below it."""
 
@@ -41,16 +40,16 @@ _WIDE = 116
 def sweep_table(report: SweepReport, *, report_path: str | None = None) -> RenderableType:
     """Server, verdict, the levels, the plot, the client's own share, doubts, and where the run lies."""
     parts: list[RenderableType] = [
-        _line("Server", server_text(report.server.url, report.server.facts)),
-        _line("Verdict", Text(sweep_verdict(report), style="bold")),
+        labelled("Server", server_text(report.server.url, report.server.facts)),
+        labelled("Verdict", Text(sweep_verdict(report), style="bold")),
     ]
     if report.limit_evidence:
-        parts.append(_line("", report.limit_evidence))
+        parts.append(labelled("", report.limit_evidence))
     if report.levels:
-        parts += ["", _indent(level_rows(report.levels, _knee_at(report.knee)))]
+        parts += ["", indent(level_rows(report.levels, _knee_at(report.knee)))]
         parts += [*_plot_block(report.levels, report.knee, report.limit), ""]
-    parts.append(_line("Client", client_text(report.levels)))
-    parts += [_sign_line("·", "cyan", note) for note in report.notes]
+    parts.append(labelled("Client", client_text(report.levels)))
+    parts += [sign_line("·", "cyan", note) for note in report.notes]
     parts += _doubts(report.levels)
     parts += _where(report.run_dir, report_path)
     return Group(*parts)
@@ -59,19 +58,19 @@ def sweep_table(report: SweepReport, *, report_path: str | None = None) -> Rende
 def doctor_view(report: DoctorReport, *, report_path: str | None = None) -> RenderableType:
     """Server, verdict, the quick sweep, the findings with their fixes, and the next step."""
     parts: list[RenderableType] = [
-        _line("Server", server_text(report.server, report.facts)),
-        _line("Verdict", Text(report.verdict, style="bold")),
+        labelled("Server", server_text(report.server, report.facts)),
+        labelled("Verdict", Text(report.verdict, style="bold")),
     ]
     facts = known_beside(report.facts)
     if facts:
-        parts.append(_line("Facts", " · ".join(facts)))
+        parts.append(labelled("Facts", " · ".join(facts)))
     if report.levels:
-        parts += ["", _indent(LevelColumns(report.levels)), _indent(_limit_line(report))]
+        parts += ["", indent(LevelColumns(report.levels)), indent(_limit_line(report))]
     shown = (_without_limit(finding, report.limit_evidence) for finding in by_severity(report.findings))
     parts += ["", *(FindingLine(finding) for finding in shown), ""]
     parts += _unknown_facts(report)
     parts += _doubts(report.levels)
-    parts.append(_command_line("Next", next_step(report.findings)))
+    parts.append(command_line("Next", next_step(report.findings)))
     parts += _where(None, report_path)
     return Group(*parts)
 
@@ -80,16 +79,16 @@ def before_after(before: SweepReport, after: SweepReport) -> RenderableType:
     """Both sweeps level by level, and the ratio of their bests with its interval."""
     result = compare(before, after)
     parts: list[RenderableType] = [
-        _line("Before", server_text(before.server.url, before.server.facts)),
-        _line("After", server_text(after.server.url, after.server.facts)),
-        _line("Verdict", Text(result.verdict, style="bold")),
+        labelled("Before", server_text(before.server.url, before.server.facts)),
+        labelled("After", server_text(after.server.url, after.server.facts)),
+        labelled("Verdict", Text(result.verdict, style="bold")),
     ]
     if result.detail:
-        parts.append(_line("", result.detail))
+        parts.append(labelled("", result.detail))
     if result.pairs:
-        parts += ["", _indent(pair_rows(result.pairs))]
-        parts += [_dash_line(what, reason) for what, reason in _missing_ratios(before, after)]
-    parts += ["", _line("Limit", f"before: {before.limit}, after: {after.limit}")]
+        parts += ["", indent(pair_rows(result.pairs))]
+        parts += [dash_line(what, reason) for what, reason in _missing_ratios(before, after)]
+    parts += ["", labelled("Limit", f"before: {before.limit}, after: {after.limit}")]
     return Group(*parts)
 
 
@@ -163,23 +162,6 @@ def _fix_text(finding: Finding) -> Text | None:
     return text
 
 
-def _line(label: str, body: str | Text) -> Table:
-    grid = Table.grid(padding=(0, 0), pad_edge=False)
-    grid.add_column(width=_LABEL)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(label, style="dim"), Text(body) if isinstance(body, str) else body)
-    return grid
-
-
-def _command_line(label: str, command: str) -> Text:
-    """A command on one line, however long: it is there to be copied (print it uncropped)."""
-    return Text.assemble((label.ljust(_LABEL), "dim"), command, no_wrap=True, overflow="ignore")
-
-
-def _indent(body: RenderableType) -> Padding:
-    return Padding(body, (0, 0, 0, 2))
-
-
 class _PlotBlock:
     """The plot, as wide as the terminal allows."""
 
@@ -192,7 +174,7 @@ class _PlotBlock:
 
 def _plot_block(levels: Sequence[Level], knee: Knee | None, limit: Limit) -> list[RenderableType]:
     measured = [level for level in levels if level.output_tok_s.number]
-    return ["", _indent(_PlotBlock(levels, knee, limit))] if len(measured) > 1 else []
+    return ["", indent(_PlotBlock(levels, knee, limit))] if len(measured) > 1 else []
 
 
 def _without_limit(finding: Finding, limit_evidence: str) -> Finding:
@@ -210,24 +192,12 @@ def _limit_line(report: DoctorReport) -> Text:
 
 
 def _doubts(levels: Sequence[Level]) -> list[RenderableType]:
-    lines = [_sign_line("!", "bold yellow", text) for text in flag_lines(levels)]
-    return [*lines, *(_dash_line(cell.what, cell.reason) for cell in unknown_cells(levels))]
+    lines = [sign_line("!", "bold yellow", text) for text in flag_lines(levels)]
+    return [*lines, *(dash_line(cell.what, cell.reason) for cell in unknown_cells(levels))]
 
 
 def _unknown_facts(report: DoctorReport) -> list[RenderableType]:
-    return [_dash_line(list_text(names), reason) for reason, names in unknown_by_reason(report.facts).items()]
-
-
-def _dash_line(what: str, reason: str) -> RenderableType:
-    return _sign_line(DASH, "dim", f"{what}: {reason}", dim=True)
-
-
-def _sign_line(sign: str, style: str, text: str, *, dim: bool = False) -> RenderableType:
-    grid = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
-    grid.add_column(width=1)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(sign, style=style), Text(text, style="dim" if dim else ""))
-    return _indent(grid)
+    return [dash_line(list_text(names), reason) for reason, names in unknown_by_reason(report.facts).items()]
 
 
 def _missing_ratios(before: SweepReport, after: SweepReport) -> list[tuple[str, str]]:
@@ -240,7 +210,7 @@ def _missing_ratios(before: SweepReport, after: SweepReport) -> list[tuple[str, 
 
 def _where(run_dir: str | None, report_path: str | None) -> list[RenderableType]:
     rows = (("Run", run_dir), ("Report", report_path))
-    return [_line(label, path) for label, path in rows if path]
+    return [labelled(label, path) for label, path in rows if path]
 
 
 def _knee_at(knee: Knee | None) -> int | None:

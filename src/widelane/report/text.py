@@ -14,7 +14,8 @@ from widelane.figures import Figure, Origin
 DASH = "–"
 """Stands for a value that is not known; the reason is listed beside it."""
 
-_BYTE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_BYTE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+_MINUTES_FROM_S = 120.0
 
 
 def number_text(value: float) -> str:
@@ -41,7 +42,7 @@ def seconds_text(value_s: float) -> str:
         return DASH
     if abs(value_s) < 1:
         return f"{number_text(value_s * 1e3)} ms"
-    if abs(value_s) < 120:
+    if abs(value_s) < _MINUTES_FROM_S:
         return f"{measured_text(value_s)} s"
     minutes, seconds = divmod(round(value_s), 60)
     hours, minutes = divmod(minutes, 60)
@@ -57,12 +58,27 @@ def value_text(figure: Figure) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return f"{value} {figure.unit}".strip()
-    if figure.unit == "bytes":
-        return bytes_text(value)
+    if figure.unit == "bytes" or figure.unit.startswith("bytes/"):
+        return bytes_text(value) + figure.unit.removeprefix("bytes")
+    if figure.unit == "parameters":
+        return f"{number_text(value / 1e9)} B" if abs(value) >= 1e6 else number_text(value)
     if figure.unit == "s":
         return seconds_text(value)
-    text = number_text(value) if isinstance(value, int) else measured_text(value)
-    return f"{text} {figure.unit}".strip()
+    return f"{bare_text(figure)} {unit_text(figure)}".strip()
+
+
+def bare_text(figure: Figure) -> str:
+    """The value as it stands beside its unit: counts are whole numbers, what was measured or predicted has 3 digits."""
+    value = figure.number
+    if value is None:
+        return DASH
+    counted = isinstance(figure.value, int) or (_is_whole(value) and _counts(figure.unit))
+    return number_text(value) if counted else measured_text(value)
+
+
+def unit_text(figure: Figure) -> str:
+    """The unit, singular where there is one of it: `1 lane`."""
+    return figure.unit[:-1] if figure.number == 1 and _counts(figure.unit) else figure.unit
 
 
 def figure_text(figure: Figure) -> str:
@@ -75,10 +91,22 @@ def figure_text(figure: Figure) -> str:
 
 
 def interval_text(figure: Figure) -> str:
-    """`33.5–34.7`, empty when the figure has no interval."""
+    """`33.5–34.7` in the unit in which the value is written; empty without an interval, or when it is one count."""
     if figure.low is None or figure.high is None:
         return ""
-    return f"{measured_text(figure.low)}–{measured_text(figure.high)}"
+    if _counts(figure.unit) and _is_whole(figure.low) and _is_whole(figure.high):
+        return f"{number_text(figure.low)}–{number_text(figure.high)}" if figure.low != figure.high else ""
+    size = abs(figure.number or 0.0)
+    if figure.unit == "s" and size >= _MINUTES_FROM_S:
+        return f"{seconds_text(figure.low)}–{seconds_text(figure.high)}"
+    scale = 1.0
+    if figure.unit.startswith("bytes"):
+        scale = _byte_unit(size)[0]
+    elif figure.unit == "parameters" and size >= 1e6:
+        scale = 1e9
+    elif figure.unit == "s" and size < 1:
+        scale = 1e-3
+    return f"{measured_text(figure.low / scale)}–{measured_text(figure.high / scale)}"
 
 
 def half_width_text(figure: Figure) -> str:
@@ -87,7 +115,19 @@ def half_width_text(figure: Figure) -> str:
     if value is None or figure.low is None or figure.high is None:
         return ""
     decimals = len(measured_text(value).partition(".")[2])
-    return f"{max(figure.high - value, value - figure.low):.{decimals}f}"
+    return f"{max(figure.high - value, value - figure.low):,.{decimals}f}"
+
+
+def cell(figure: Figure, scale: float = 1.0) -> str:
+    """The bare value, for a column whose head names the unit."""
+    value = figure.number
+    return DASH if value is None else measured_text(value * scale)
+
+
+def with_half_width(figure: Figure) -> str:
+    """`34.1 ±0.6`."""
+    half = half_width_text(figure)
+    return f"{cell(figure)} ±{half}" if half else cell(figure)
 
 
 def origin_word(figure: Figure) -> str:
@@ -97,10 +137,18 @@ def origin_word(figure: Figure) -> str:
 
 def bytes_text(value: float) -> str:
     """Decimal units, as model files are sold: 17.5 GB."""
-    for size, unit in _BYTE_UNITS:
-        if abs(value) >= size:
-            return f"{_keep_digits(value / size)} {unit}"
-    return f"{int(value)} bytes"
+    size, unit = _byte_unit(abs(value))
+    return f"{_keep_digits(value / size)} {unit}" if size > 1 else f"{int(value)} {unit}"
+
+
+def part_text(value: float) -> str:
+    """A part of a whole whose unit stands in the head; nothing is a dash."""
+    return measured_text(value) if value > 0 else DASH
+
+
+def gain_text(figure: Figure) -> str:
+    """A factor: `×1.53`; a dash when it is unknown."""
+    return DASH if figure.number is None else f"×{measured_text(figure.number)}"
 
 
 def plural(count: int, noun: str) -> str:
@@ -138,6 +186,19 @@ def _slots_text(slots: Figure, context: Figure) -> str:
     if slots.origin is context.origin:
         return f"{value_text(slots)} × {figure_text(context)}"
     return f"{figure_text(slots)} × {figure_text(context)}"
+
+
+def _counts(unit: str) -> bool:
+    """Whether it is the name of things counted one by one: `requests`, not `s`, `tok/s` or what is scaled."""
+    return len(unit) > 2 and unit.isalpha() and unit.endswith("s") and unit not in ("bytes", "parameters")
+
+
+def _is_whole(value: float) -> bool:
+    return math.isfinite(value) and value == int(value)
+
+
+def _byte_unit(size: float) -> tuple[float, str]:
+    return next((unit for unit in _BYTE_UNITS if size >= unit[0]), _BYTE_UNITS[-1])
 
 
 def _keep_digits(value: float) -> str:

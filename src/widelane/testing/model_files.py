@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from widelane.facts.tensor_types import GGML_TYPES, TensorInfo, ggml_bytes, safetensors_bytes
+from widelane.facts.files.tensor_types import GGML_TYPES, TensorInfo, ggml_bytes, safetensors_bytes
 
 _TYPE_NUMBERS = {kind.name: number for number, kind in GGML_TYPES.items()}
 _FORMS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}

@@ -22,13 +22,17 @@
   for (const button of document.querySelectorAll(".copy")) {
     const code = button.previousElementSibling;
     button.hidden = false;
+    const done = () => {
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    };
     button.addEventListener("click", async () => {
       try {
         await navigator.clipboard.writeText(code.textContent);
-        button.textContent = "Copied";
-        setTimeout(() => { button.textContent = "Copy"; }, 1500);
-      } catch { // no clipboard here: select the text, so that one key copies it
+        done();
+      } catch { // no clipboard here (a page that came over plain HTTP): copy the selection, or leave it selected
         getSelection().selectAllChildren(code);
+        if (document.execCommand("copy")) done();
       }
     });
   }
