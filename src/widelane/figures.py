@@ -54,6 +54,11 @@ def unknown(unit: str, reason: str, origin: Origin = Origin.READ) -> Figure:
     return Figure(None, unit, origin, reason=reason)
 
 
+def plural(count: int, noun: str) -> str:
+    """`1 request`, `32 requests`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 class Severity(StrEnum):
     """How much a finding matters; `NOT_CHECKED` is never a pass."""
 

@@ -14,7 +14,7 @@ def test_a_step_faster_than_its_bytes_allow_is_doubted_with_the_share_it_implies
     doubt = above_bandwidth(DENSE, 1e12, 17.2e-3, batch=1, context=0)
     assert doubt is not None
     assert doubt.code == "above-bandwidth"
-    assert "116%" in doubt.sentence
+    assert "116 %" in doubt.sentence
     assert above_bandwidth(DENSE, 1e12, 20.1e-3, batch=1, context=0) is None
 
 

@@ -89,7 +89,7 @@ def test_a_lever_says_its_gain_with_the_interval_and_what_it_changes() -> None:
     by_code = {lever.code: lever for lever in samples.DENSE_LEVERS}
     assert lever_gain(by_code["speculation"]) == "×1.82 (1.60–1.90)"
     assert lever_change(by_code["state-dtype"]) == "51 → 87 sequences"
-    assert lever_change(by_code["speculation"]) == "7.90 → 14.4 tok/s"
+    assert lever_change(by_code["speculation"]) == "7.9 → 14.4 tok/s"
     assert (lever_gain(by_code["prefix-cache"]), lever_change(by_code["prefix-cache"])) == ("–", "")
 
 

@@ -35,7 +35,7 @@ class Drafter:
         return {
             HEAD: "the model's own draft head",
             MODEL: "the draft model that you named",
-            NONE_NAMED: f"a draft model of {ASSUMED_DRAFTER:.0%} of its size (assumed)",
+            NONE_NAMED: f"a draft model of {ASSUMED_DRAFTER * 100:.0f} % of its size (assumed)",
         }[self.kind]
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from widelane.facts.weights.other_format import format_now, in_format
-from widelane.figures import Figure, Origin
+from widelane.figures import Figure, Origin, plural
 from widelane.plan.choose import (
     PAYS,
     default_slots,
@@ -157,7 +157,7 @@ def _drafts(base: Outlook, chosen: Outlook) -> Iterator[Lever]:
     until = "" if loses is None else f" From {loses} requests at once it is slower than no drafts."
     yield Lever(
         code="speculation",
-        title=f"Speculation: {depth} tokens a step by {drafter.words}",
+        title=f"Speculation: {plural(depth, 'token')} a step by {drafter.words}",
         buys=Buys.LATENCY,
         flag=_draft_flag(base, drafter.kind, depth),
         now=rate(plain.tok_s(1), plain.expected),

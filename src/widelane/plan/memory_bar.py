@@ -20,7 +20,7 @@ def memory_bar(budget: MemoryBudget, pool: Pool) -> tuple[MemoryPart, ...]:
     parts.append(_part("KV pool", pool.bytes - pool.state_bytes, f"{pool.capacity:,} {pool.unit}{inside}"))
     left = budget.pool_bytes - pool.bytes
     if left > 0:
-        parts.append(_part("free", left, "too little for another block, or more than the sequences can use"))
+        parts.append(_part("free", left, "left over: no engine setting here makes use of it"))
     parts.append(MemoryPart(name=budget.reserve.name, bytes=use_figure(budget.reserve)))
     return tuple(parts)
 

@@ -123,7 +123,7 @@ class Outlook:
             need=pool.need,
             pool=pool.capacity,
             max_tokens=request.max_tokens,
-            most=pool.max_sequences or MOST_LANES,
+            most=min(pool.max_sequences or MOST_LANES, self.setup.slots or MOST_LANES),
             risk=RISK_WHERE_ALL_FAIL if isinstance(pool, LlamaCppPool) and pool.shared else RISK,
             total_tok_s=self.tok_s,
         )

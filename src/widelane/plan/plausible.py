@@ -58,7 +58,7 @@ def above_bandwidth(
     return Doubt(
         code="above-bandwidth",
         sentence=(
-            f"A step of {step_s * 1e3:.3g} ms would move {least / 1e9:.3g} GB, {share:.0%} of the nominal "
+            f"A step of {step_s * 1e3:.3g} ms would move {least / 1e9:.3g} GB, {share * 100:.0f} % of the nominal "
             f"{bandwidth_bytes_s / 1e9:.4g} GB/s: the batch, the weights or the rate is not what was stated, or "
             "drafted tokens were counted as steps."
         ),

@@ -202,4 +202,4 @@ def _times(flops_per_byte: float | None, bandwidth: float) -> float | None:
 
 
 def _fit_words(fit: MachineFit) -> str:
-    return f"{fit.efficiency:.0%} of the nominal bandwidth, {fit.overhead_scale:.2g} times the usual overhead"
+    return f"{fit.efficiency * 100:.0f} % of the nominal bandwidth, {fit.overhead_scale:.2g} times the usual overhead"

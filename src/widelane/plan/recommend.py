@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from widelane.facts.devices.device import DeviceKind
 from widelane.facts.weights.other_format import format_now, in_format
-from widelane.figures import Figure, Origin, unknown
+from widelane.figures import Figure, Origin, plural, unknown
 from widelane.plan.choose import PAYS, lanes_to_run
 from widelane.plan.drafting import HEAD, NONE_NAMED, drafter_of
 from widelane.plan.memory_bar import missing_bytes
@@ -50,7 +50,7 @@ def _single(outlook: Outlook) -> Recommendation:
     weights = best.setup.model.weights
     how = f"{weights.quant} weights ({weights.total_bytes / 1e9:.1f} GB) on {best.request.engine}"
     if best.setup.draft_depth:
-        how += f" with {best.setup.draft_depth} tokens a step drafted by {drafter.words}"
+        how += f" with {plural(best.setup.draft_depth, 'token')} a step drafted by {drafter.words}"
     if there < PAYS * here:
         sentence = f"One session: run it as planned, {rate(here, outlook.expected).value} tok/s predicted."
     else:
@@ -93,9 +93,8 @@ def _wide(outlook: Outlook, lanes: int) -> Recommendation:
         )
     if outlook.setup.draft_depth:
         drafter = drafter_of(request)
-        why.append(
-            f"{outlook.setup.draft_depth} drafted tokens a step still pay at {lanes} lanes; {drafter.acceptance_words}."
-        )
+        ahead = plural(outlook.setup.draft_depth, "token")
+        why.append(f"Drafting {ahead} a step still pays at {lanes} lanes; {drafter.acceptance_words}.")
         if drafter.kind == HEAD and request.model.experts is not None:
             why.append("In a mixture of experts each drafted token visits further experts: measure before you keep it.")
     return Recommendation(
@@ -116,7 +115,7 @@ def _pool_words(outlook: Outlook, lanes: int) -> str:
         limit = "a step takes twice as long there" if request.use is Use.AGENTS else "more lanes give little more"
         return f"{text}; {lanes} are run because {limit}."
     if plan.lanes < held:
-        return f"{text}; {plan.lanes} keep the chance of a full pool below {plan.risk:g}."
+        return f"{text}; {plan.lanes} keep the chance of a full pool below {plan.risk * 100:g} %."
     return f"{text}."
 
 

@@ -168,7 +168,6 @@ class SequencesThatFit:
     Attributes:
         typical: each at the typical footprint. worst_case: each at the longest allowed.
         lanes: how many to run: the most that keep the chance of a full pool below `risk`.
-        lanes_if_worst_case: what planning by the worst case would have given.
         slots: places the engine is started with.
     """
 

@@ -207,8 +207,8 @@ def fitting(outlook: Outlook) -> SequencesThatFit:
         Origin.PREDICTED,
         min(plan.in_step, plan.out_of_step),
         max(plan.in_step, plan.out_of_step),
-        f"the most that keep the chance of a full pool below {plan.risk:g}: {plan.in_step} where all requests reach "
-        f"their ends together, {plan.out_of_step} where each is somewhere on its way",
+        f"the most that keep the chance of a full pool below {plan.risk * 100:g} %: {plan.in_step} where all requests "
+        f"reach their ends together, {plan.out_of_step} where each is somewhere on its way",
     )
     return SequencesThatFit(
         typical=fit.typical,

@@ -59,9 +59,9 @@ def doubling_batch(cost: StepCost, rates: StepRates, *, context: float) -> int |
 def _sentence(cost: StepCost, rates: StepRates, *, context: float, batch: int | None, gain: float) -> str:
     kind = "A mixture of experts" if cost.n_experts else "A dense model"
     if batch is None:
-        return f"{kind}: a step takes less than twice as long up to {WIDEST} sequences of {context:.0f} tokens."
+        return f"{kind}: a step takes less than twice as long up to {WIDEST} sequences of {context:,.0f} tokens."
     seen = (
-        f"at {batch} sequences of {context:.0f} tokens a step takes twice as long and the batch gives {gain:.1f} times"
+        f"at {batch} sequences of {context:,.0f} tokens a step takes twice as long and the batch gives {gain:.1f} times"
     )
     return f"{kind}: {seen} the tokens of one request; {_cause(cost, rates, context=context, batch=batch)}"
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from widelane.figures import Figure, Origin, unknown
+from widelane.figures import Figure, Origin, plural, unknown
 from widelane.measure.profile import Level, Limit, SweepReport
-from widelane.report.text import list_text, number_text, plural
+from widelane.report.text import list_text, number_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from rich.text import Text
 from widelane.plan.report import Lever, MemoryPart, PlanReport, StepPoint
 from widelane.report.fitting_table import GAP, Column, FittingTable
 from widelane.report.key_figure import KeyFigure
-from widelane.report.launch_table import launch_table
 from widelane.report.memory_bar import drawn_bytes, memory_bar
 from widelane.report.plan_words import (
     by_gain,
@@ -30,7 +29,7 @@ from widelane.report.plan_words import (
     steps_note,
     unknown_figures,
 )
-from widelane.report.terminal_parts import dash_line, indent, labelled, sign_line
+from widelane.report.terminal_parts import command_line, dash_line, indent, labelled, sign_line
 from widelane.report.text import (
     cell,
     figure_text,
@@ -42,6 +41,7 @@ from widelane.report.text import (
 )
 
 _TAKEN, _LOSES, _POSSIBLE = ("✓", "green"), ("✗", "bold red"), ("·", "cyan")
+_REASONS = "`widelane launch` with the same options tells the reason for each flag, and starts it with --run"
 _BAR_MOST = 40
 """Longest bar of the memory, in characters."""
 
@@ -63,7 +63,7 @@ def plan_table(report: PlanReport, *, page_path: str | None = None) -> Renderabl
     parts += _prefill(report)
     parts += _memory(report)
     parts += _levers(report)
-    parts += ["", launch_table(report.launch)]
+    parts += ["", command_line("Command", report.launch.command), labelled("", _REASONS)]
     parts += _doubts(report)
     return Group(*parts, *([labelled("Report", page_path)] if page_path else []))
 

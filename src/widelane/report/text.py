@@ -73,7 +73,14 @@ def bare_text(figure: Figure) -> str:
     if value is None:
         return DASH
     counted = isinstance(figure.value, int) or (_is_whole(value) and _counts(figure.unit))
-    return number_text(value) if counted else measured_text(value)
+    if counted:
+        return number_text(value)
+    return measured_text(value) if figure.origin is Origin.MEASURED else _trimmed(measured_text(value))
+
+
+def _trimmed(text: str) -> str:
+    """Without zeros at the end: 8.20 would claim digits that a prediction does not have."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def unit_text(figure: Figure) -> str:
@@ -121,7 +128,10 @@ def half_width_text(figure: Figure) -> str:
 def cell(figure: Figure, scale: float = 1.0) -> str:
     """The bare value, for a column whose head names the unit."""
     value = figure.number
-    return DASH if value is None else measured_text(value * scale)
+    if value is None:
+        return DASH
+    text = measured_text(value * scale)
+    return text if figure.origin is Origin.MEASURED else _trimmed(text)
 
 
 def with_half_width(figure: Figure) -> str:
@@ -149,11 +159,6 @@ def part_text(value: float) -> str:
 def gain_text(figure: Figure) -> str:
     """A factor: `×1.53`; a dash when it is unknown."""
     return DASH if figure.number is None else f"×{measured_text(figure.number)}"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 request`, `32 requests`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def list_text(items: Iterable[object]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from widelane.figures import Figure
+from widelane.figures import Figure, plural
 from widelane.measure.profile import Knee, Level, Limit, Percentiles, SweepReport
 from widelane.report.compare import best_level
-from widelane.report.text import figure_text, list_text, number_text, plural, seconds_text
+from widelane.report.text import figure_text, list_text, number_text, seconds_text
 
 LIMIT_WORDS = {
     Limit.SLOTS: "the server's slots",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from widelane.facts.model import ModelFacts
+from widelane.figures import plural
 from widelane.plan.launch.address import listen
 from widelane.plan.launch.builder import CommandBuilder, argument, finished
 from widelane.plan.launch.changes import (
@@ -190,7 +191,9 @@ def _speculation(command: CommandBuilder, facts: ModelFacts, choice: LaunchChoic
             "draft-mtp",
             "The model's own draft head guesses ahead; the GGUF must still hold it (conversions often drop it).",
         )
-    reason = f"{depth} tokens a step; deeper guesses are kept less often, and each slot holds {depth + 1} states."
+    reason = (
+        f"{plural(depth, 'token')} a step; deeper guesses are kept less often, and each slot holds {depth + 1} states."
+    )
     command.set(
         "draft_max", depth, reason if facts.is_hybrid else reason.split(",")[0] + ".", spelling=names["draft_max"]
     )

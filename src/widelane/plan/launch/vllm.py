@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from widelane.facts.model import ModelFacts
+from widelane.figures import plural
 from widelane.plan.launch.address import listen
 from widelane.plan.launch.builder import CommandBuilder
 from widelane.plan.launch.changes import (
@@ -185,8 +186,9 @@ def _speculation(command: CommandBuilder, facts: ModelFacts, choice: LaunchChoic
         _old_speculation(command, choice)
         return
     config: dict[str, Any] = {"method": mtp_method(choice.version, facts.architecture)}
+    ahead = plural(choice.draft_depth, "token")
     reason = (
-        f"The model's own draft head guesses {choice.draft_depth} tokens a step; it stays useful while the batch is "
+        f"The model's own draft head guesses {ahead} a step; it stays useful while the batch is "
         "small enough to leave compute over, and each deeper guess is kept less often."
     )
     if choice.draft_model is not None:
@@ -195,7 +197,7 @@ def _speculation(command: CommandBuilder, facts: ModelFacts, choice: LaunchChoic
             command.leave_out("--speculative-config", why)
             return
         config = {"method": "draft_model", "model": choice.draft_model}
-        reason = f"A small model of the same vocabulary guesses {choice.draft_depth} tokens a step."
+        reason = f"A small model of the same vocabulary guesses {ahead} a step."
     config["num_speculative_tokens"] = choice.draft_depth
     command.set("speculative_config", json.dumps(config, separators=(",", ":")), reason)
 

@@ -123,6 +123,8 @@ class LlamaCppPool(Pool):
                 f"cells that {self.slot_count} slots share; there is no preemption: when they are full, every running"
                 " request fails"
             )
+        if self.slot_count == 1:
+            return "cells of the only slot"
         return f"cells of {self.slot_count} slots together, {self.cells:,} each; a slot cannot use another's"
 
 
