@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from widelane.engines.detect import detect
     from widelane.engines.embedded import EmbeddedServer
     from widelane.errors import CallError, UsageError, WidelaneError
+    from widelane.facts.devices.device import Device
+    from widelane.facts.devices.table import find_device
+    from widelane.facts.find_model import find_model
+    from widelane.facts.model import ModelFacts
     from widelane.lanes.budget import Budget
     from widelane.lanes.lanes import Lanes
     from widelane.lanes.retry import RetryPolicy
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
     from widelane.measure.options import SweepOptions
     from widelane.measure.profile import load_profile, save_profile
     from widelane.measure.sweep import sweep
+    from widelane.plan.footprint import Footprint, parse_footprint
+    from widelane.plan.make import make_plan
+    from widelane.plan.report import PlanReport, Use
+    from widelane.plan.request import PlanRequest
     from widelane.records import ChatRequest, Reply
     from widelane.wire.client import HttpBackend
     from widelane.wire.limits import Limits
@@ -31,30 +39,41 @@ _HOMES = {
     "Budget": "widelane.lanes.budget",
     "CallError": "widelane.errors",
     "ChatRequest": "widelane.records",
+    "Device": "widelane.facts.devices.device",
     "DoctorOptions": "widelane.measure.doctor",
     "EmbeddedServer": "widelane.engines.embedded",
+    "Footprint": "widelane.plan.footprint",
     "HttpBackend": "widelane.wire.client",
     "Lanes": "widelane.lanes.lanes",
     "Limits": "widelane.wire.limits",
+    "ModelFacts": "widelane.facts.model",
+    "PlanReport": "widelane.plan.report",
+    "PlanRequest": "widelane.plan.request",
     "Reply": "widelane.records",
     "RetryPolicy": "widelane.lanes.retry",
     "RunStore": "widelane.lanes.store",
     "SweepOptions": "widelane.measure.options",
     "SystemClock": "widelane.clock",
     "UsageError": "widelane.errors",
+    "Use": "widelane.plan.report",
     "WidelaneError": "widelane.errors",
     "detect": "widelane.engines.detect",
     "diagnose": "widelane.measure.doctor",
+    "find_device": "widelane.facts.devices.table",
+    "find_model": "widelane.facts.find_model",
     "load_profile": "widelane.measure.profile",
+    "make_plan": "widelane.plan.make",
+    "parse_footprint": "widelane.plan.footprint",
     "save_profile": "widelane.measure.profile",
     "sweep": "widelane.measure.sweep",
 }
 """Public name → the module it lives in."""
 
 __all__ = [
-    "Budget", "CallError", "ChatRequest", "DoctorOptions", "EmbeddedServer", "HttpBackend", "Lanes", "Limits", "Reply",
-    "RetryPolicy", "RunStore", "SweepOptions", "SystemClock", "UsageError", "WidelaneError", "__version__", "detect",
-    "diagnose", "load_profile", "save_profile", "sweep",
+    "Budget", "CallError", "ChatRequest", "Device", "DoctorOptions", "EmbeddedServer", "Footprint", "HttpBackend",
+    "Lanes", "Limits", "ModelFacts", "PlanReport", "PlanRequest", "Reply", "RetryPolicy", "RunStore", "SweepOptions",
+    "SystemClock", "UsageError", "Use", "WidelaneError", "__version__", "detect", "diagnose", "find_device",
+    "find_model", "load_profile", "make_plan", "parse_footprint", "save_profile", "sweep",
 ]  # fmt: skip
 
 

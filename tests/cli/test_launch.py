@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from tests.cli.run_widelane import WIDELANE, environment, widelane
+from tests.facts.model_folders import write_tiny_gguf
 
 STAND_IN = Path(__file__).parents[1] / "engines" / "stand_in_server.py"
 CONFIG = {
@@ -95,6 +97,17 @@ def test_a_unit_and_a_compose_file(folder: Path, tmp_path: Path) -> None:
         (("--port", "70000"), "--port 70000"),
         (("--program", ""), "--program is empty"),
         (("--kv-dtype", "q7"), "q7"),
+        (("--host", ""), "--host ''"),
+        (("--host", "http://box"), "no address"),
+        (("--docker", "--host", "box.lan"), "box.lan is a name"),
+        (("--engine-version", "garbage"), "such as 0.20.0"),
+        (("--engine-version", "9" * 5000), "such as 0.20.0"),
+        (("--tool-call-parser", "--evil x"), "--tool-call-parser"),
+        (("--draft-depth", "3"), "nothing drafts"),
+        (("--state-dtype", "nvfp4"), "float32, float16 or bfloat16"),
+        (("--draft-model", "qwen3-0.6b", "--engine-version", "0.12"), "since 0.15"),
+        (("--", "--port", "9"), "say it before"),
+        (("--", "--x\ny"), "characters that cannot be typed"),
     ],
 )
 def test_bad_input_is_one_error(folder: Path, tmp_path: Path, more: tuple[str, ...], message: str) -> None:
@@ -103,6 +116,57 @@ def test_bad_input_is_one_error(folder: Path, tmp_path: Path, more: tuple[str, .
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "turn\x1b[31m", os.fsdecode(b"m\xff")])
+def test_a_folder_whose_name_no_document_can_carry(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.json").write_text(json.dumps(CONFIG))
+    done = widelane("launch", tmp_path / name, "--device", "rtx-4090", "--systemd", env=environment(tmp_path / "runs"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Rename the file" in done.stderr and "\x1b" not in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["~x", "a;b", "-rf"])
+def test_a_folder_by_its_name_alone_is_never_taken_for_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.json").write_text(json.dumps(CONFIG))
+    monkeypatch.chdir(tmp_path)
+    typed = f"./{name}" if name.startswith("-") else name
+    done = widelane(
+        *("launch", typed, "--device", "rtx-4090", "--engine", "ollama", "--json"), env=environment(tmp_path / "runs")
+    )
+    assert done.returncode == 0, done.stderr
+    first, _ = json.loads(done.stdout)["launch"]["afterwards"]
+    assert shlex.split(first.partition(" > ")[0])[2] == str(tmp_path / name)
+
+
+def test_the_gguf_that_a_folder_holds_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    file = write_tiny_gguf(folder / "m.gguf")
+    done = widelane("launch", folder, "--device", "rtx-4090", "--json", env=environment(tmp_path / "runs"))
+    assert f"llama-server -m {file} " in json.loads(done.stdout)["launch"]["command"]
+
+
+def test_a_gguf_by_any_name_is_loaded(tmp_path: Path) -> None:
+    """Ollama keeps its files as `sha256-…`."""
+    blob = write_tiny_gguf(tmp_path / "sha256-0123")
+    done = widelane("launch", blob, "--device", "rtx-4090", "--json", env=environment(tmp_path / "runs"))
+    assert f"llama-server -m {blob} " in json.loads(done.stdout)["launch"]["command"]
+
+
+def test_a_draft_model_goes_by_what_the_engine_can_load(tmp_path: Path) -> None:
+    def command(engine: str) -> str:
+        asked = ("launch", "qwen3-8b", "--device", "gb10", "--use", "interactive", "--draft-model", "qwen3-0.6b")
+        done = widelane(*asked, "--engine", engine, "--json", env=environment(tmp_path / "runs"))
+        return str(json.loads(done.stdout)["launch"]["command"])
+
+    assert '"model":"Qwen/Qwen3-0.6B"' in command("vllm")
+    assert "--speculative-draft-model-path Qwen/Qwen3-0.6B" in command("sglang")
+    assert "--spec-draft-model DRAFT.gguf" in command("llama.cpp")
 
 
 def test_an_engine_that_is_not_installed_says_how_to_get_it(folder: Path, tmp_path: Path, port: int) -> None:
@@ -137,7 +201,7 @@ def test_a_server_that_dies_while_it_loads(folder: Path, tmp_path: Path, port: i
     assert done.returncode == 1
     assert "The server ended with status 1." in done.stderr
     assert "RuntimeError: no memory left for this model" in done.stderr
-    (log,) = (tmp_path / "runs").glob("*-launch-vllm/server.log")
+    (log,) = (tmp_path / "runs").glob("*-launch-vllm-*/server.log")
     assert "stand-in dies" in log.read_text()
 
 

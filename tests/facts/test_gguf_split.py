@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from widelane.errors import UnreadableModel
-from widelane.facts.files.gguf_header import read_gguf_header
+from widelane.facts.files.gguf_header import gguf_to_load, read_gguf_header
 from widelane.testing.model_files import Typed, tensor, write_gguf
 
 
@@ -94,3 +94,16 @@ def test_a_renamed_file_of_a_split_model_says_what_is_wrong(tmp_path):
     message = split_refused(renamed)
     assert "one of 3 files" in message
     assert "-00001-of-00003.gguf" in message
+
+
+def test_an_engine_loads_the_first_file(tmp_path):
+    files = write_split(tmp_path)
+    assert [gguf_to_load(file) for file in files] == [files[0]] * 3
+    files[0].unlink()
+    assert gguf_to_load(files[2]) == files[2]
+
+
+def test_what_is_no_gguf_file_is_not_loaded(tmp_path):
+    other = tmp_path / "m.gguf"
+    other.write_bytes(b"GGU")
+    assert gguf_to_load(other) is None and gguf_to_load(tmp_path) is None and gguf_to_load(tmp_path / "none") is None

@@ -12,7 +12,7 @@ from tests.facts.small_llama import LLAMA, read
 from widelane.errors import UsageError
 from widelane.facts.known_models import known_model
 from widelane.facts.model import ModelFacts, Weights
-from widelane.facts.weights.quant import format_names, format_of, format_of_bits
+from widelane.facts.weights.quant import find_format, format_names, format_of, format_of_bits
 
 _EMBEDDING = 248_320 * 5_120
 """Elements of the input embedding of Qwen3.6-27B."""
@@ -42,8 +42,6 @@ def adds_up(weights: Weights) -> bool:
         ("UD-Q4_K_XL GGUF", "q4_k_xl"),
         ("MXFP4 GGUF", "mxfp4"),
         ("nvfp4 (RadixArk)", "nvfp4"),
-        ("nvfp4 bf16-lmhead", "nvfp4"),
-        ("awq/int4 dual", "int4"),
         ("q4", "q4_k_m"),
         ("q8", "q8_0"),
         ("bfloat16", "bf16"),
@@ -53,6 +51,18 @@ def adds_up(weights: Weights) -> bool:
 )
 def test_words_of_people_and_of_file_names_are_understood(word: str, name: str) -> None:
     assert format_of(word).name == name
+
+
+@pytest.mark.parametrize(("note", "name"), [("nvfp4 bf16-lmhead", "nvfp4"), ("awq/int4 dual", "int4"), ("fast", None)])
+def test_a_note_begins_with_its_format(note: str, name: str | None) -> None:
+    found = find_format(note)
+    assert (found.name if found else None) == name
+
+
+@pytest.mark.parametrize("typed", ["q5_foo", "fp8-ish", "q9_z"])
+def test_a_word_that_only_begins_like_a_format_is_refused(typed: str) -> None:
+    with pytest.raises(UsageError, match="not known"):
+        format_of(typed)
 
 
 def test_an_unknown_word_is_refused_with_the_known_ones() -> None:

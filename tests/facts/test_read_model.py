@@ -97,6 +97,16 @@ def test_a_gguf_by_its_file_or_its_folder(tmp_path):
         assert facts.chat_template == TEMPLATE
 
 
+def test_words_of_a_file_can_only_be_read(tmp_path):
+    """They go into commands, units and documents, and to terminals."""
+    name = {"general.name": "--evil\nExecStartPre=/bin/evil\x1b[31m"}
+    facts = read_model(write_tiny_gguf(tmp_path / os.fsdecode(b"m\xff.gguf"), **name))
+    assert facts.name == "evil ExecStartPre=/bin/evil\ufffd[31m"
+    assert facts.source.endswith("m\ufffd.gguf")
+    odd = read_model(write_config(tmp_path / "odd", model_type="x\x1b[31m"))
+    assert odd.architecture == "x\ufffd[31m" and not any("\x1b" in note for note in odd.assumed)
+
+
 def test_a_gguf_is_known_by_its_first_bytes_whatever_it_is_called(tmp_path):
     """Ollama keeps them as `sha256-…`."""
     path = write_tiny_gguf(tmp_path / "sha256-0123")

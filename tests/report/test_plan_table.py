@@ -97,7 +97,7 @@ def test_verdict_and_main_figures_stand_on_the_first_screen() -> None:
 
 def test_a_row_of_steps_has_its_parts_and_says_whether_the_pool_holds_it() -> None:
     text = show(plan_table(samples.dense()), 120)
-    assert cells(text, "8") == ["8", "54.6", "±6.1", "6.82", "147", "117", "17.6", "5.68", "2.08", "4.20", "yes"]
+    assert cells(text, "8") == ["8", "54.6", "(49.6–60.7)", "6.82", "147", "117", "17.6", "5.68", "2.08", "4.20", "yes"]
     assert cells(text, "64")[-1] == "no"
 
 

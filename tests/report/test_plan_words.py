@@ -38,7 +38,7 @@ def test_the_model_is_named_with_its_format_and_size_and_active_parameters_where
 
 
 def test_the_device_shows_what_was_measured_beside_what_is_nominal() -> None:
-    assert device_text(samples.moe().device) == "2 × rtx-pro-6000 · 273 GB/s nominal · 1.55 TB/s measured · 128 GB"
+    assert device_text(samples.moe().device) == "rtx-pro-6000 · 273 GB/s nominal · 1.55 TB/s measured · 128 GB"
     assert device_text(samples.not_known().device) == "Some CPU @ 3.1 GHz · 128 GB"
 
 

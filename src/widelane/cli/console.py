@@ -5,10 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+
+from widelane.printable import printable
+
+
+class SafeConsole(Console):
+    """A console on which text of strangers (a model's name, a line of a log) can only be read."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of `renderable`; what their text would do to the terminal is replaced."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 class Terminal:
@@ -19,8 +31,8 @@ class Terminal:
             # A terminal without UTF-8 (LANG=C) gets "?" for a sign it lacks, not a traceback.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
-        self.out = Console(highlight=False, soft_wrap=False)
-        self.err = Console(stderr=True, highlight=False)
+        self.out = SafeConsole(highlight=False, soft_wrap=False)
+        self.err = SafeConsole(stderr=True, highlight=False)
         self._quiet = quiet
 
     def data(self, text: str | bytes) -> None:
@@ -33,7 +45,7 @@ class Terminal:
     def note(self, text: str) -> None:
         """Say something that is not data."""
         if not self._quiet:
-            self.err.print(text, markup=False)
+            self.err.print(text, markup=False, soft_wrap=True)  # a path is copied whole
 
     @contextlib.contextmanager
     def progress(self, title: str) -> Iterator[Step]:
@@ -44,9 +56,9 @@ class Terminal:
             return
         bar = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             TimeElapsedColumn(),
             console=self.err,
             transient=True,

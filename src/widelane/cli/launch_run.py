@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import importlib.util
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -20,6 +21,7 @@ from widelane.engines.installed import INSTALL, program_path
 from widelane.engines.launch_line import parse_launch
 from widelane.engines.supervise import LaunchedServer, require_free_port
 from widelane.errors import EmbeddedServerFailed, UsageError, WidelaneError
+from widelane.plan.launch.address import bracketed
 from widelane.plan.launch.builder import words_of
 from widelane.plan.launch.choice import HEALTH_PATHS, LOOPBACK
 from widelane.plan.launch.command import missing_model
@@ -184,10 +186,10 @@ def _log_path(args: argparse.Namespace, env: Mapping[str, str], launch: LaunchPl
     if (stated := check_writable_file(args.log_file, "--log-file")) is not None:
         return stated
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
-    return runs_root(env) / f"{stamp}-launch-{launch.engine}" / "server.log"
+    return runs_root(env) / f"{stamp}-launch-{launch.engine}-{os.getpid()}" / "server.log"
 
 
 def _url(launch: LaunchPlan) -> str:
     """Where this machine reaches the server."""
     host = LOOPBACK if launch.host in _UNSPECIFIED else launch.host
-    return f"http://{f'[{host}]' if ':' in host else host}:{launch.port}"
+    return f"http://{bracketed(host)}:{launch.port}"

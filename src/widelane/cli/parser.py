@@ -143,6 +143,19 @@ def _demo(parser: argparse.ArgumentParser) -> None:
     _output(parser)
 
 
+def _tokens(text: str) -> int:
+    """A number of tokens as people and logs write it: 60000, 60k, 182,000.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    number, unit = (text[:-1], 1000) if text[-1:] in ("k", "K") else (text, 1)
+    try:
+        return round(float(number.replace(",", "").replace("_", "")) * unit)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens; give one such as 60000 or 60k") from None
+
+
 def _plan(parser: argparse.ArgumentParser) -> None:
     _planned(parser)
     group = parser.add_argument_group("output")
@@ -169,6 +182,9 @@ def _planned(parser: argparse.ArgumentParser) -> None:
         "--memory-gb", type=float, metavar="GB", help="memory the server may use (default: the device's)"
     )
     group.add_argument(
+        "--profile", metavar="FILE", help="a sweep of this very server (sweep --profile): fits the step times to it"
+    )
+    group.add_argument(
         "--measure-bandwidth", action="store_true", help="measure this machine's memory bandwidth too (some seconds)"
     )
     group = parser.add_argument_group("server")
@@ -189,7 +205,13 @@ def _planned(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--reasoning-parser", metavar="NAME", help="(default: as above)")
     group.add_argument(
-        "--kv-pool-tokens", type=int, metavar="N", help="KV pool of a running server, as its log tells it"
+        "--kv-pool-tokens", type=_tokens, metavar="N", help="KV pool of a running server, as its log tells it"
+    )
+    group.add_argument(
+        "--max-model-len",
+        type=_tokens,
+        metavar="N",
+        help="the running server's, on which vLLM's log line depends",
     )
     group.add_argument("--kv-pool-gb", type=float, metavar="GB", help="memory of the KV pool, where it is known")
     group = parser.add_argument_group("work")
@@ -197,7 +219,9 @@ def _planned(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--typical-tokens", metavar="N|A-B", help="prompt and answer of a usual request together (default: by --use)"
     )
-    group.add_argument("--max-tokens", type=int, metavar="N", help="the longest request to allow (default: by --use)")
+    group.add_argument(
+        "--max-tokens", type=_tokens, metavar="N", help="the longest request to allow (default: by --use)"
+    )
     group.add_argument(
         "--footprints", metavar="FILE", help="past requests to plan by: a run of ours, or a JSONL log with `usage`"
     )

@@ -8,6 +8,8 @@ from typing import Final
 
 TAIL_BYTES: Final = 65536
 SHOWN_LINES: Final = 8
+SHOWN_CHARACTERS: Final = 400
+"""Of one line: an engine may print a whole request, or what is no text at all."""
 # An error in llama.cpp's log ("0.00.072.732 E srv    load_model: failed …"), or the end of a traceback.
 ERROR_LINE: Final = re.compile(r"^[\d.]+ E |\berror\b|\bfailed\b|Error: ", re.IGNORECASE)
 LOG_TIME: Final = re.compile(r"^[\d.]+ ")
@@ -19,8 +21,12 @@ def last_words(log_path: Path) -> str:
     telling = [line for line in lines if ERROR_LINE.search(line)] or lines
     # llama.cpp tries twice to load a model and says the same twice, at two times.
     once = dict.fromkeys(LOG_TIME.sub("", line) for line in telling)
-    shown = "".join(f"  {line}\n" for line in list(once)[-SHOWN_LINES:])
+    shown = "".join(f"  {_cut(line)}\n" for line in list(once)[-SHOWN_LINES:])
     return f"{shown}Its whole log: {log_path}"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
 
 
 def tail(log_path: Path) -> list[str]:

@@ -19,6 +19,7 @@ from widelane.facts.files.tensor_types import TensorInfo
 from widelane.facts.model import ModelFacts
 from widelane.facts.shapes.gguf_model import model_from_gguf
 from widelane.facts.shapes.hf_config import model_from_config
+from widelane.printable import one_line, printable
 
 _CONFIG_NAME = "config.json"
 _SHARD = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.safetensors", re.DOTALL)
@@ -47,7 +48,7 @@ def read_model(path: Path, *, quant: str | None = None, weights_bytes: float | N
         UnreadableModel: there is nothing there, it is none of these, damaged, cut off, or not whole.
     """
     stated = _Stated(quant, weights_bytes)
-    return _from_folder(path, stated) if path.is_dir() else _from_file(path, stated)
+    return _readable(_from_folder(path, stated) if path.is_dir() else _from_file(path, stated))
 
 
 def _from_folder(path: Path, stated: _Stated) -> ModelFacts:
@@ -160,6 +161,20 @@ def _name_of(config: Path) -> str:
     if name := hub_name(config.absolute()):
         return name
     return config.stem if config.name != _CONFIG_NAME else config.absolute().parent.name or config.stem
+
+
+def _readable(facts: ModelFacts) -> ModelFacts:
+    """The same with words of the file that can only be read: they go into commands and documents, and to terminals.
+
+    A name that begins with a dash would be taken for a flag.
+    """
+    return dataclasses.replace(
+        facts,
+        name=one_line(facts.name).lstrip("-") or "model",
+        source=printable(facts.source),
+        architecture=one_line(facts.architecture),
+        assumed=tuple(map(printable, facts.assumed)),
+    )
 
 
 def _template(folder: Path) -> tuple[str | None, tuple[str, ...]]:

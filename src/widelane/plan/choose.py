@@ -24,6 +24,8 @@ SHARED = 0.8
 """What a rate in a shared pool of llama.cpp counts: when it is full every running call fails, so it must give more."""
 SATURATED = 1.1
 """Twice the lanes must give this much more, or fewer lanes do as well."""
+FILL_ROUNDS = 4
+"""Slots and pool settle in two or three."""
 WIDEST = 256
 """Lanes beyond this are not recommended: the default of most engines, and a full queue for any client."""
 NARROW_KV = {"vllm": "fp8", "sglang": "fp8_e4m3", "llama.cpp": "q8_0", "ollama": "q8_0"}
@@ -55,18 +57,33 @@ def recommended_outlook(request: PlanRequest) -> Outlook:
     return widened(_drafting(best))
 
 
-def lanes_to_run(outlook: Outlook) -> int:
-    """Calls to keep in flight: what the pool surely holds, and no more than pays for the use; 0 where none fits."""
+def lanes_to_run(outlook: Outlook, *, by_slots: bool = True) -> int:
+    """Calls to keep in flight: what the pool surely holds, and no more than pays for the use; 0 where none fits.
+
+    Args:
+        by_slots: whether the setup's slots bound it too.
+    """
     request = outlook.request
-    held = min(outlook.lanes.lanes, WIDEST, outlook.setup.slots or WIDEST)
+    held = min(outlook.lanes.lanes, WIDEST, (outlook.setup.slots if by_slots else None) or WIDEST)
     if request.engine == "ollama" and outlook.pool.longest_tokens < request.max_tokens and outlook.setup.slots != 1:
         return 0  # each slot would be too short for the longest call, and the slots share nothing
     if request.use is Use.INTERACTIVE:
         return min(1, held)
-    if request.use is Use.AGENTS:
-        doubled = doubling_batch(outlook.cost, outlook.expected.rates, context=request.typical_tokens)
-        return min(held, doubled or held)
-    return _saturating(outlook, held)
+    return min(held, doubled_at(outlook) or held) if request.use is Use.AGENTS else _saturating(outlook, held)
+
+
+def doubled_at(outlook: Outlook) -> int | None:
+    """The batch at which a step takes twice as long as for one call, None where none does."""
+    return doubling_batch(outlook.cost, outlook.expected.rates, context=outlook.request.typical_tokens)
+
+
+def pays_beyond(outlook: Outlook, lanes: int) -> bool:
+    """Whether more lanes than these would pay for the use, were there room for them."""
+    if lanes >= WIDEST:
+        return False
+    if outlook.request.use is Use.AGENTS:
+        return lanes < (doubled_at(outlook) or lanes + 1)
+    return outlook.tok_s(2 * lanes) >= SATURATED * outlook.tok_s(lanes)
 
 
 def most_held(outlook: Outlook) -> int:
@@ -134,7 +151,7 @@ def widened(outlook: Outlook) -> Outlook:
     if request.use is Use.INTERACTIVE:
         return _split_if_whole(outlook.but(slots=1))
     if request.engine not in _SPLIT_ENGINES:
-        return outlook.but(slots=max(1, lanes_to_run(outlook.but(slots=None))))
+        return _filled(outlook)
     found = [_split_if_whole(outlook.but(slots=slots)) for slots in _slot_numbers(outlook)]
     # The fewest slots among those that are as good: each takes memory whether it is used or not.
     values = [value_of(one) * (SHARED if one.setup.unified else 1.0) for one in found]
@@ -142,6 +159,17 @@ def widened(outlook: Outlook) -> Outlook:
     if enough == 0:
         return _split_if_whole(outlook.but(slots=1))
     return next(one for one, value in zip(found, values, strict=True) if value >= enough)
+
+
+def _filled(outlook: Outlook) -> Outlook:
+    """vLLM and SGLang with as many slots as the pool keeps busy: fewer slots need less memory beside the pool."""
+    slots = max(1, lanes_to_run(outlook.but(slots=None)))
+    for _ in range(FILL_ROUNDS):
+        held = max(1, lanes_to_run(outlook.but(slots=slots), by_slots=False))
+        if held <= slots:
+            return outlook.but(slots=held)
+        slots = held
+    return outlook.but(slots=max(1, lanes_to_run(outlook.but(slots=slots))))
 
 
 def _slot_numbers(outlook: Outlook) -> Sequence[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator
 
 from widelane.facts.weights.other_format import format_now, in_format
@@ -17,6 +19,7 @@ from widelane.plan.choose import (
 )
 from widelane.plan.drafting import HEAD, MODEL, NONE_NAMED, drafter_of
 from widelane.plan.launch.changes import draft_spellings, flash_attention_words
+from widelane.plan.launch.choice import GGUF_DRAFT_PLACEHOLDER
 from widelane.plan.outlook import Outlook
 from widelane.plan.pool.dtypes import AUTO
 from widelane.plan.predicted import factor, rate
@@ -32,7 +35,7 @@ def levers(base: Outlook, chosen: Outlook) -> list[Lever]:
     Args:
         base: the engine's defaults; chosen: what is recommended.
     """
-    found = [*_weights(base), *_kv(base, chosen), *_state(base, chosen), *_slots(base), *_drafts(base, chosen)]
+    found = [*_weights(base), *_kv(base, chosen), *_state(base, chosen), *_slots(base, chosen), *_drafts(base, chosen)]
     return sorted(found, key=lambda lever: -(lever.gain.number or 0.0))
 
 
@@ -121,7 +124,7 @@ def _state(base: Outlook, chosen: Outlook) -> Iterator[Lever]:
     )
 
 
-def _slots(base: Outlook) -> Iterator[Lever]:
+def _slots(base: Outlook, chosen: Outlook) -> Iterator[Lever]:
     request = base.request
     if request.slots is not None or request.as_running:
         return
@@ -133,7 +136,7 @@ def _slots(base: Outlook) -> Iterator[Lever]:
         code="slots",
         title=f"{then} requests at once instead of {now}",
         buys=Buys.THROUGHPUT,
-        flag=_slots_flag(wide),
+        flag=_slots_flag(chosen),
         now=rate(base.tok_s(now), base.expected, f"{now} at once, the engine's default"),
         then=rate(wide.tok_s(then), wide.expected, f"{then} at once"),
         gain=factor(wide.tok_s(then), base.tok_s(now), "all requests together"),
@@ -147,7 +150,11 @@ def _drafts(base: Outlook, chosen: Outlook) -> Iterator[Lever]:
     if request.engine == "ollama" or request.draft_depth == 0:
         return
     drafter = drafter_of(request)
-    depths = [request.draft_depth] if request.draft_depth else range(1, len(drafter.acceptance) + 1)
+    depths = (
+        [request.draft_depth or chosen.setup.draft_depth]
+        if request.draft_depth or chosen.setup.draft_depth
+        else range(1, len(drafter.acceptance) + 1)
+    )
     plain = base.but(draft_depth=0)
     best = max((base.but(draft_depth=depth) for depth in depths), key=lambda one: one.tok_s(1))
     depth = best.setup.draft_depth
@@ -212,10 +219,12 @@ def _draft_flag(base: Outlook, kind: str, depth: int) -> str | None:
         names = draft_spellings(request.engine_version)
         if kind == HEAD:
             return f"--spec-type draft-mtp {names['draft_max']} {depth}"
-        return f"{names['draft_model']} {request.draft_model or 'DRAFT.gguf'} {names['draft_max']} {depth}"
+        drafter = shlex.quote(request.draft_model or GGUF_DRAFT_PLACEHOLDER)
+        return f"{names['draft_model']} {drafter} {names['draft_max']} {depth}"
     if kind == NONE_NAMED:
         return None
     if request.engine == "vllm":
-        method = '"method":"mtp"' if kind == HEAD else f'"method":"draft_model","model":"{request.draft_model}"'
-        return f"--speculative-config '{{{method},\"num_speculative_tokens\":{depth}}}'"
+        how = {"method": "mtp"} if kind == HEAD else {"method": "draft_model", "model": request.draft_model}
+        config = json.dumps({**how, "num_speculative_tokens": depth}, separators=(",", ":"))
+        return f"--speculative-config {shlex.quote(config)}"
     return f"--speculative-num-steps {depth}"

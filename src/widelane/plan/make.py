@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from widelane.errors import UsageError
 from widelane.facts.devices.device import DeviceKind
 from widelane.figures import Figure, Origin, unknown
@@ -10,13 +12,14 @@ from widelane.plan.choose import lanes_to_run, recommended_outlook
 from widelane.plan.drafting import drafter_of
 from widelane.plan.launch.choice import LaunchChoice, accelerator_of
 from widelane.plan.launch.command import launch_plan
+from widelane.plan.launch.llama_cpp import with_threads
 from widelane.plan.levers import levers
-from widelane.plan.memory_bar import memory_bar
+from widelane.plan.memory_bar import memory_bar, missing_bytes
 from widelane.plan.outlook import Outlook, as_stated
 from widelane.plan.pool.summary import pool_summary
 from widelane.plan.predicted import rate
 from widelane.plan.recommend import recommendation
-from widelane.plan.report import LaunchPlan, MemoryPart, PlanReport
+from widelane.plan.report import KvPoolPlan, LaunchPlan, MemoryPart, PlanReport
 from widelane.plan.request import PlanRequest
 
 
@@ -49,7 +52,7 @@ def make_plan(request: PlanRequest) -> PlanReport:
         width=width,
         prefill=sections.prefill(chosen),
         memory=_memory(chosen),
-        kv_pool=pool_summary(chosen.pool, origin=Origin.READ if request.as_running else Origin.PREDICTED),
+        kv_pool=_kv_pool(chosen),
         sequences_that_fit=sections.fitting(chosen),
         levers=levers(base, chosen),
         recommendation=recommendation(chosen),
@@ -83,7 +86,15 @@ def launch_of(outlook: Outlook) -> LaunchPlan:
         unified_memory=device.kind is DeviceKind.UNIFIED,
         device_count=device.count,
     )
-    return launch_plan(model, choice)
+    launch = launch_plan(model, choice)
+    if request.threads is not None:
+        launch = with_threads(launch, request.threads)
+    missing = 0 if request.as_running else missing_bytes(outlook.budget, outlook.pool)
+    if missing or outlook.pool.holds(1) < 1:
+        short = f" by about {missing / 1e9:.1f} GB" if missing else ""
+        doubt = f"By this plan the model does not fit on {device.name}{short}: the server will fail while it loads."
+        launch = replace(launch, notes=(doubt, *launch.notes))
+    return launch
 
 
 def longest_to_allow(outlook: Outlook) -> int:
@@ -103,6 +114,30 @@ def _utilization(request: PlanRequest) -> float | None:
     if request.memory_bytes is None or request.engine not in ("vllm", "sglang"):
         return None
     return min(0.99, request.memory_bytes / request.device.memory_bytes)
+
+
+def _assumed_settings(chosen: Outlook) -> str:
+    """What the pool of a running server was reckoned with: another type or depth gives another number of lanes."""
+    request, setup = chosen.request, chosen.setup
+    said = [f"KV cache {setup.kv_dtype}{'' if request.kv_dtype else ' (assumed; --kv-dtype)'}"]
+    if setup.model.is_hybrid:
+        said.append(f"state {setup.state_dtype}{'' if request.state_dtype else ' (assumed; --state-dtype)'}")
+    drafts = f"{setup.draft_depth} drafted tokens" if setup.draft_depth else "no drafts"
+    said.append(f"{drafts}{'' if request.draft_depth is not None else ' (assumed; --draft-depth)'}")
+    if request.engine == "vllm":
+        served = request.served_tokens or request.max_tokens
+        said.append(f"--max-model-len {served:,}{'' if request.served_tokens else ' (taken from --max-tokens)'}")
+    return f"The lanes depend on what its pool is made of: {', '.join(said)}."
+
+
+def _kv_pool(chosen: Outlook) -> KvPoolPlan:
+    """The pool; of a running server the figure that was typed, not what the blocks come to."""
+    request = chosen.request
+    plan = pool_summary(chosen.pool, origin=Origin.INFERRED if request.as_running else Origin.PREDICTED)
+    if request.pool_tokens is None:
+        return plan
+    typed = Figure(request.pool_tokens, "tokens", Origin.READ, reason="as its start log tells it")
+    return replace(plan, tokens=typed, log_line_tokens=typed)
 
 
 def _drafting(chosen: Outlook) -> Figure:
@@ -127,8 +162,16 @@ def _notes(chosen: Outlook) -> list[str]:
     notes = [f"Step times: {expected.words}; in nine of ten cases {expected.low:g} to {expected.high:g} times these."]
     if request.measured is not None and request.measured.doubt is not None:
         notes.append(f"Measured bandwidth: {request.measured.doubt}.")
+    if request.pool_tokens is not None and request.engine == "vllm" and request.engine_version is None:
+        notes.append(
+            "The pool's tokens are read as the newest vLLM's log line tells them; before 0.20.1 the same line meant "
+            "something else: name yours with --engine-version."
+        )
     if request.as_running:
-        notes.append("Planned for a server that runs: its pool is as stated, and nothing of its settings is changed.")
+        notes.append(
+            "Planned for a server that runs: its pool is as stated, and nothing of its settings is changed. "
+            f"{_assumed_settings(chosen)}"
+        )
     else:
         notes.append(
             "The memory that steps need is estimated; published start logs scatter by half around such figures."

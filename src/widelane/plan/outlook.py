@@ -65,7 +65,7 @@ class Outlook:
         return PoolSettings(
             engine=request.engine,
             version=request.engine_version,
-            longest_tokens=request.max_tokens,
+            longest_tokens=max(request.max_tokens, request.served_tokens or 0),
             slots=setup.slots,
             kv_dtype=setup.kv_dtype,
             state_dtype=setup.state_dtype,
@@ -112,21 +112,24 @@ class Outlook:
     @cached_property
     def expected(self) -> ExpectedRates:
         """How fast the machine does it, and where that is known from."""
-        return rates_for(self.request.device, self.request.engine, self.cost)
+        return rates_for(self.request.device, self.request.engine, self.cost, fit=self.request.fit)
 
     @cached_property
     def lanes(self) -> LanesPlan:
         """The most calls at once that keep the chance of a full pool small: one in a hundred, or a thousand."""
         request, pool = self.request, self.pool
-        return plan_lanes(
+        held = pool.holds(request.typical_tokens)
+        plan = plan_lanes(
             request.footprints or request.typical,
             need=pool.need,
             pool=pool.capacity,
             max_tokens=request.max_tokens,
-            most=min(pool.max_sequences or MOST_LANES, self.setup.slots or MOST_LANES),
+            most=_most_sequences(pool, request.typical_tokens),
             risk=RISK_WHERE_ALL_FAIL if isinstance(pool, LlamaCppPool) and pool.shared else RISK,
             total_tok_s=self.tok_s,
         )
+        # Where lengths are cut off at the longest allowed, their mean is below the typical one that is stated.
+        return plan if plan.lanes <= held else replace(plan, lanes=held, in_step=held)
 
     def step_s(self, batch: int) -> float:
         """Seconds of a step of `batch` calls that hold the typical context, drafts checked where the setup drafts."""
@@ -151,6 +154,13 @@ class Outlook:
         if key not in self.seen:
             self.seen[key] = Outlook(request=self.request, setup=setup, seen=self.seen)
         return self.seen[key]
+
+
+def _most_sequences(pool: Pool, typical_tokens: int) -> int:
+    """Calls that the server takes at once whatever they hold: none where a usual one is too long for it."""
+    if typical_tokens > pool.longest_tokens:
+        return 0
+    return MOST_LANES if pool.max_sequences is None else pool.max_sequences
 
 
 def as_stated(request: PlanRequest) -> Outlook:

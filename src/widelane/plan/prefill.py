@@ -120,11 +120,17 @@ def prefill_seconds_per_token(facts: ModelFacts, rates: PrefillRates, *, depth: 
 
 def prefill_seconds(facts: ModelFacts, rates: PrefillRates, *, tokens: float, depth: float = 0.0) -> float:
     """Seconds to read `tokens` tokens after `depth` that are there already: the sum over its tokens, exactly."""
+    linear_s = 2.0 * facts.parameters.active * tokens / rates.linear_flops
+    return linear_s + prefill_attention_seconds(facts, rates, tokens=tokens, depth=depth)
+
+
+def prefill_attention_seconds(facts: ModelFacts, rates: PrefillRates, *, tokens: float, depth: float = 0.0) -> float:
+    """The part of `prefill_seconds` that attention takes."""
     end = depth + tokens
     attention = sum(
         _flops(group, rates.on_latent_rows) * (_area(group, end) - _area(group, depth)) for group in facts.attention
     )
-    return 2.0 * facts.parameters.active * tokens / rates.linear_flops + attention / rates.attention_flops
+    return attention / rates.attention_flops
 
 
 def _flops(group: AttentionLayers, on_latent_rows: bool) -> float:

@@ -31,11 +31,12 @@ BITS_16 = 15.0
 BITS_4 = 6.3
 """Weights with at least, or at most, so many bits on average count as 16-bit or 4-bit ones (Q4_K_M has 4.9)."""
 
-FITTED_RANGE = (0.8, 1.3)
-"""Measured over predicted step time, about nine in ten rows, of a model that is not in the fit. Wider than the 0.86 to
-1.24 that `benchmarks/step_time.py` prints, as the traits were chosen on those rows (see `plan.engine_traits`)."""
-ASSUMED_RANGE = (0.7, 1.6)
-"""The same without a fit: 26 to 31 % at the 90th percentile for unseen configurations, 42 % for an unseen source."""
+FITTED_RANGE = (0.7, 1.4)
+ASSUMED_RANGE = (0.65, 1.7)
+"""Measured over predicted step time of nine in ten rows of a source that neither the fit nor the choice of kernel
+traits had seen: with a fit of the like machine, and without any (calibration rows, `docs/benchmarks.md`)."""
+MEASURED_RANGE = (0.8, 1.3)
+"""The same where the two numbers were fitted to steps of the very server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def rates_for(device: Device, engine: str, cost: StepCost, *, fit: MachineFit | 
     """
     if fit is not None:
         words = f"fitted to steps measured here: {_fit_words(fit)}"
-        low, high = FITTED_RANGE
+        low, high = MEASURED_RANGE
         return ExpectedRates(
             rates=step_rates(device, engine, cost, fit), origin=Origin.MEASURED, words=words, low=low, high=high
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from widelane.facts.devices.device import DeviceKind
 from widelane.facts.weights.other_format import format_now, in_format
 from widelane.figures import Figure, Origin, plural, unknown
-from widelane.plan.choose import PAYS, lanes_to_run
+from widelane.plan.choose import PAYS, WIDEST, lanes_to_run, most_held, pays_beyond
 from widelane.plan.drafting import HEAD, NONE_NAMED, drafter_of
 from widelane.plan.memory_bar import missing_bytes
 from widelane.plan.outlook import Outlook
@@ -17,6 +17,9 @@ from widelane.plan.report import Recommendation, Use
 NARROWEST = 1.2
 """A gain of all lanes over one request below this is not worth the trouble."""
 _SMALL_BITS = 5.5
+HUB_FORMATS = ("fp8", "nvfp4", "int4")
+GGML_FORMATS = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m")
+"""Weight formats from the widest to the narrowest that are in use."""
 
 
 def recommendation(outlook: Outlook) -> Recommendation:
@@ -69,9 +72,12 @@ def _single(outlook: Outlook) -> Recommendation:
 
 def _wide(outlook: Outlook, lanes: int) -> Recommendation:
     request, plan = outlook.request, outlook.lanes
-    together, alone = outlook.tok_s(lanes), outlook.tok_s(1)
+    # What rests on an assumed acceptance is told beside the figure, never as the figure.
+    shown_as = outlook if request.acceptance else outlook.but(draft_depth=0)
+    together, alone = shown_as.tok_s(lanes), shown_as.tok_s(1)
     gain = together / alone
     shown = rate(together, outlook.expected)
+    undrafted = " without drafts" if shown_as is not outlook else ""
     if lanes == 1:
         sentence = f"One lane: the memory holds a single request, so width buys nothing here; {shown.value} tok/s."
     elif gain < NARROWEST:
@@ -81,7 +87,7 @@ def _wide(outlook: Outlook, lanes: int) -> Recommendation:
         )
     else:
         sentence = (
-            f"Run {lanes} lanes: {shown.value} tok/s together, {gain:.1f} times one request's "
+            f"Run {lanes} lanes: {shown.value} tok/s together{undrafted}, {gain:.1f} times one request's "
             f"{rate(alone, outlook.expected).value}; each gets {rate(together / lanes, outlook.expected).value}."
         )
     why = [_pool_words(outlook, lanes)]
@@ -94,7 +100,11 @@ def _wide(outlook: Outlook, lanes: int) -> Recommendation:
     if outlook.setup.draft_depth:
         drafter = drafter_of(request)
         ahead = plural(outlook.setup.draft_depth, "token")
-        why.append(f"Drafting {ahead} a step still pays at {lanes} lanes; {drafter.acceptance_words}.")
+        drafted = rate(outlook.tok_s(lanes), outlook.expected).value
+        why.append(
+            f"With {ahead} drafted a step about {drafted} tok/s together: drafts still pay at {lanes} lanes. "
+            f"{drafter.acceptance_words[0].upper()}{drafter.acceptance_words[1:]}."
+        )
         if drafter.kind == HEAD and request.model.experts is not None:
             why.append("In a mixture of experts each drafted token visits further experts: measure before you keep it.")
     return Recommendation(
@@ -103,20 +113,44 @@ def _wide(outlook: Outlook, lanes: int) -> Recommendation:
             lanes, "lanes", Origin.PREDICTED, low=_low(outlook, lanes), high=_high(outlook, lanes), reason=why[0]
         ),
         expected_tok_s=shown,
+        drafting_tok_s=rate(outlook.tok_s(lanes), outlook.expected) if undrafted else None,
         why=why,
     )
 
 
 def _pool_words(outlook: Outlook, lanes: int) -> str:
-    request, plan = outlook.request, outlook.lanes
+    """What the number of lanes comes from: the pool, the use, or the slots that were fixed."""
+    request, plan, engine = outlook.request, outlook.lanes, outlook.request.engine
     held = outlook.pool.holds(request.typical_tokens)
     text = f"The pool holds {held} requests of the typical {request.typical_tokens:,} tokens"
-    if lanes < plan.lanes:
+    if request.slots is not None and lanes == request.slots:
+        return f"{text}; {lanes} are run because that many slots were asked for."
+    if lanes < min(plan.lanes, held) and not pays_beyond(outlook, lanes):
         limit = "a step takes twice as long there" if request.use is Use.AGENTS else "more lanes give little more"
+        if lanes == WIDEST:
+            limit = "engines are seldom run wider"
         return f"{text}; {lanes} are run because {limit}."
+    if engine in ("llama.cpp", "ollama") and lanes == outlook.setup.slots and lanes < most_held(outlook):
+        each = rate(outlook.but(draft_depth=0).tok_s(lanes) / lanes, outlook.expected).value
+        return (
+            f"{lanes} slots, though memory would hold more: more would hardly raise the total, and slow each request "
+            f"below {each} tok/s."
+        )
     if plan.lanes < held:
-        return f"{text}; {plan.lanes} keep the chance of a full pool below {plan.risk * 100:g} %."
+        return f"{text}; {min(lanes, plan.lanes)} keep the chance of a full pool below {plan.risk * 100:g} %."
     return f"{text}."
+
+
+def _smaller_that_fits(outlook: Outlook) -> str:
+    """The widest format of the weights with which at least one typical request fits."""
+    ggml = outlook.request.engine in ("llama.cpp", "ollama")
+    model = outlook.setup.model
+    for word in GGML_FORMATS if ggml else HUB_FORMATS:
+        small = outlook.but(model=in_format(model, word), slots=1)
+        size = small.setup.model.weights.total_bytes
+        if size < model.weights.total_bytes and small.pool.holds(outlook.request.typical_tokens) >= 1:
+            return f"take smaller weights: --quant {word} (about {size / 1e9:.1f} GB) is the widest format that fits"
+    return "more memory is needed: not even four-bit weights leave room for one request"
 
 
 def _low(outlook: Outlook, lanes: int) -> float | None:
@@ -133,7 +167,7 @@ def _does_not_fit(outlook: Outlook) -> Recommendation:
     size = outlook.setup.model.weights.total_bytes / 1e9
     if missing and not request.as_running:
         what = f"the weights ({size:.1f} GB) and what a step needs exceed the memory by {missing / 1e9:.1f} GB"
-        todo = "take smaller weights, or more memory"
+        todo = _smaller_that_fits(outlook)
     else:
         what = f"the pool does not hold one request of the typical {request.typical_tokens:,} tokens"
         todo = "shorten requests, narrow the cache (--kv-dtype), or take smaller weights"

@@ -251,12 +251,20 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """What to do, in words, and the two numbers that matter."""
+    """What to do, in words, and the numbers that matter.
+
+    Attributes:
+        expected_tok_s: of all lanes together (one request for interactive use); without drafts where their acceptance
+            is assumed.
+        drafting_tok_s: the same with the drafts that the command sets, by an assumed acceptance; None where
+            `expected_tok_s` is all there is to say.
+    """
 
     sentence: str
     lanes: Figure
     expected_tok_s: Figure
     why: Sequence[str]
+    drafting_tok_s: Figure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from widelane.facts.devices.device import Device
 from widelane.facts.devices.measured_bandwidth import MeasuredBandwidth
 from widelane.facts.model import ModelFacts
+from widelane.plan.fit import MachineFit
 from widelane.plan.footprint import Footprint, PastCall
 from widelane.plan.report import Use
 
@@ -17,7 +19,7 @@ MAX_TOKENS = {Use.INTERACTIVE: 32_768, Use.BATCH: 16_384, Use.AGENTS: 131_072}
 """The longest request to allow, when nothing is said; never more than the model's context (assumed)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlanRequest:
     """What is known and what is fixed; None leaves the choice to the plan.
 
@@ -33,24 +35,28 @@ class PlanRequest:
         draft_model: file or name of a small model that drafts, as the user gave it; drafter: what it is.
         acceptance: share of drafted tokens kept at each position, of those whose predecessors were kept; empty when not
             known.
+        served_tokens: longest request that the running server takes (`--max-model-len`), which vLLM's log line of the
+            pool depends on; None is `max_tokens`.
         pool_tokens: KV pool of a running server as its start log tells it; pool_bytes: its memory. With either of them
             the plan is about that server as it runs, and no type is changed.
+        fit: the two numbers of this very server, fitted to a sweep of it; None takes what is known of its like.
         measured: this machine's memory bandwidth, where it was measured.
+        threads: compute threads on a CPU that is known (llama.cpp), None for the engine's default.
         tool_parser, reasoning_parser: named by the user; `none` for none.
         device_how: how the device was told (`--device`, NVML, …).
     """
 
     model: ModelFacts
-    weights_at: str | None
+    weights_at: str | None = None
     device: Device
-    device_how: str
+    device_how: str = "named by the caller"
     engine: str
-    engine_version: str | None
+    engine_version: str | None = None
     use: Use
     typical: Footprint
-    typical_stated: bool
+    typical_stated: bool = True
     max_tokens: int
-    max_stated: bool
+    max_stated: bool = True
     footprints: Sequence[PastCall] = ()
     memory_bytes: int | None = None
     kv_dtype: str | None = None
@@ -61,12 +67,15 @@ class PlanRequest:
     drafter: ModelFacts | None = None
     acceptance: tuple[float, ...] = ()
     pool_tokens: int | None = None
+    served_tokens: int | None = None
     pool_bytes: int | None = None
     measured: MeasuredBandwidth | None = None
+    fit: MachineFit | None = None
+    threads: int | None = None
     tool_parser: str | None = None
     reasoning_parser: str | None = None
 
-    @property
+    @cached_property  # a log may hold a million calls
     def typical_tokens(self) -> int:
         """Tokens of a usual request at its end: the mean of past ones where there are any."""
         if self.footprints:

@@ -22,10 +22,11 @@ def launch_table(launch: LaunchPlan) -> RenderableType:
     """The command for reading and, on one line however long, for copying (print it uncropped)."""
     lines = [*environ_lines(launch), *argv_lines(launch)]
     out = left_out_lines(launch)
-    parts: list[RenderableType] = [labelled("Launch", written_for(launch)), indent(_Flags(lines, "bold cyan"))]
+    parts: list[RenderableType] = [labelled("Launch", written_for(launch))]
+    parts += [*(sign_line("!", "bold yellow", text) for text in launch.notes), ""] if launch.notes else []
+    parts += [indent(_Flags(lines, "bold cyan"))]
     if out:
         parts += ["", labelled("Left out", "on purpose:"), indent(_Flags(out, ""))]
-    parts += ["", *(sign_line("!", "bold yellow", text) for text in launch.notes)] if launch.notes else []
     parts += ["", command_line("Command", launch.command)]
     parts += [command_line("" if index else "Then", command) for index, command in enumerate(launch.afterwards)]
     return Group(*parts)

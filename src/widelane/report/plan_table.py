@@ -14,7 +14,7 @@ from rich.text import Text
 
 from widelane.plan.report import Lever, MemoryPart, PlanReport, StepPoint
 from widelane.report.fitting_table import GAP, Column, FittingTable
-from widelane.report.key_figure import KeyFigure
+from widelane.report.key_figure_lines import KeyFigureLines
 from widelane.report.memory_bar import drawn_bytes, memory_bar
 from widelane.report.plan_words import (
     by_gain,
@@ -55,7 +55,7 @@ def plan_table(report: PlanReport, *, page_path: str | None = None) -> Renderabl
         labelled("Verdict", Text(report.recommendation.sentence, style="bold")),
         *(labelled("", text) for text in report.recommendation.why),
         "",
-        indent(_KeyFigures(key_figures(report))),
+        indent(KeyFigureLines(key_figures(report))),
         "",
         labelled("Width", report.width.sentence),
     ]
@@ -66,26 +66,6 @@ def plan_table(report: PlanReport, *, page_path: str | None = None) -> Renderabl
     parts += ["", command_line("Command", report.launch.command), labelled("", _REASONS)]
     parts += _doubts(report)
     return Group(*parts, *([labelled("Report", page_path)] if page_path else []))
-
-
-@dataclass(frozen=True, slots=True)
-class _KeyFigures:
-    """One line a figure: its name, the value, small print."""
-
-    figures: Sequence[KeyFigure]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
-        grid.add_column()
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(no_wrap=True)
-        grid.add_column(ratio=1, overflow="fold")
-        for figure in self.figures:
-            grid.add_row(
-                Text(figure.name, style="dim"), Text(figure.value, style="bold"), Text(figure.unit),
-                Text(figure.note, style="dim"),
-            )  # fmt: skip
-        yield grid
 
 
 def _steps(report: PlanReport) -> list[RenderableType]:

@@ -60,7 +60,7 @@ def layers_text(model: ModelSummary) -> str:
 
 def device_text(device: DeviceSummary) -> str:
     """`gb10 · 273 GB/s nominal · 128 GB, 116 GB of it usable`; what was measured stands beside what is nominal."""
-    parts = [f"{device.count} × {device.name}" if device.count > 1 else device.name]
+    parts = [device.name]
     if device.bandwidth_bytes_s.value is not None:
         parts.append(f"{value_text(device.bandwidth_bytes_s)} nominal")
     if device.measured_read_bytes_s.value is not None:
@@ -91,7 +91,7 @@ def key_figures(report: PlanReport) -> list[KeyFigure]:
     fit, width = report.sequences_that_fit, report.width
     found = [
         (_lanes_name(report), report.recommendation.lanes, _risk_note(report)),
-        (_EXPECTED[report.use], report.recommendation.expected_tok_s, _note(report.recommendation.expected_tok_s)),
+        (_EXPECTED[report.use], report.recommendation.expected_tok_s, _together_note(report)),
         ("One request, undrafted", report.expected_tok_s, _drafting_note(report)),
         ("Ceiling, one request", report.ceiling_tok_s, _ceiling_note(report)),
         ("A step doubles at", width.doubling_batch, _doubling_note(report)),
@@ -185,6 +185,12 @@ def _lanes_name(report: PlanReport) -> str:
 
 def _note(figure: Figure) -> str:
     return ", ".join(part for part in (interval_text(figure), origin_word(figure)) if part)
+
+
+def _together_note(report: PlanReport) -> str:
+    drafted = report.recommendation.drafting_tok_s
+    note = _note(report.recommendation.expected_tok_s)
+    return note if drafted is None else f"{note}; undrafted, {bare_text(drafted)} with drafts"
 
 
 def _risk_note(report: PlanReport) -> str:

@@ -135,7 +135,9 @@ def cell(figure: Figure, scale: float = 1.0) -> str:
 
 
 def with_half_width(figure: Figure) -> str:
-    """`34.1 ±0.6`."""
+    """`34.1 ±0.6`; a prediction's interval is no half-width: `376 (269–538)`."""
+    if figure.origin is not Origin.MEASURED and (interval := interval_text(figure)):
+        return f"{cell(figure)} ({interval})"
     half = half_width_text(figure)
     return f"{cell(figure)} ±{half}" if half else cell(figure)
 

@@ -87,3 +87,28 @@ def test_a_machine_without_an_image_says_so() -> None:
         compose_file(planned(DENSE, "llama.cpp", model="/m.gguf"), accelerator=Accelerator.METAL)
     with pytest.raises(UsageError, match="no image of it is published"):
         compose_file(planned(DENSE, "sglang", model="m/m"), accelerator=Accelerator.INTEL)
+
+
+def test_a_models_name_cannot_add_a_line() -> None:
+    evil = "/models/x\n    privileged: true\x85\u2028/y"
+    for engine in ("vllm", "sglang", "ollama", "llama.cpp"):
+        plan = planned(DENSE, engine, model=evil, version="9\nservices: {}")
+        text = compose_file(plan, accelerator=Accelerator.CUDA)
+        assert not [line for line in text.splitlines() if line.strip().startswith(("privileged", "services: {"))]
+
+
+def test_a_folder_with_a_colon_is_mounted_in_the_long_form() -> None:
+    text = compose_file(planned(DENSE, "vllm", model="/srv/a:b"), accelerator=Accelerator.CUDA)
+    assert 'source: "/srv/a:b"\n        target: "/models"\n        read_only: true' in text
+    assert "/srv/a:b:" not in text
+
+
+def test_the_port_is_published_on_an_ip_address() -> None:
+    def published(host: str) -> str:
+        plan = planned(DENSE, "ollama", model="/srv/m.gguf", host=host)
+        return compose_file(plan, accelerator=Accelerator.CUDA)
+
+    assert '- "[::1]:11434:11434"' in published("::1") and "OLLAMA_HOST=[::1]:11434 ollama create" in published("::1")
+    assert '- "127.0.0.1:11434:11434"' in published("localhost")
+    with pytest.raises(UsageError, match="is a name"):
+        published("box.lan")

@@ -94,3 +94,12 @@ def test_a_cache_that_an_engine_cannot_have_is_refused() -> None:
     for engine, dtype in (("ollama", "q5_1"), ("sglang", "q4_0")):
         with pytest.raises(UsageError, match="no KV cache type"):
             planned(DENSE, engine, kv_dtype=dtype)
+
+
+def test_ollama_listens_on_an_ipv6_address_in_brackets() -> None:
+    plan = planned(DENSE, "ollama", model="/m.gguf", host="::1")
+    assert next(one.value for one in plan.environ if one.flag == "OLLAMA_HOST") == "[::1]:11434"
+
+
+def test_a_name_that_ollama_is_to_pull_is_quoted() -> None:
+    assert planned(DENSE, "ollama", model="a;b $(id)").afterwards == ("ollama pull 'a;b $(id)'",)

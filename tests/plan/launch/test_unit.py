@@ -48,10 +48,20 @@ def test_the_environment_is_set_with_its_reasons() -> None:
         ("100%", "100%%"),
         ("$HOME", "$$HOME"),
         ("", '""'),
+        ("two\nlines", r'"two\x0alines"'),
+        ("\x1b[31m\r", r'"\x1b[31m\x0d"'),
     ],
 )
 def test_words_are_quoted_as_systemd_reads_them(word: str, written: str) -> None:
     assert quoted(word) == written
+
+
+def test_a_models_name_cannot_add_a_line() -> None:
+    evil = "/models/x\nExecStartPre=/bin/evil\rUser=root"
+    for engine in ("vllm", "sglang", "ollama", "llama.cpp"):
+        plan = planned(DENSE, engine, model=evil, version="0.9\nExecStartPre=/bin/evil", host="127.0.0.1")
+        text = systemd_unit(plan, model=evil, program="/bin/server")
+        assert "\r" not in text and not [line for line in text.splitlines() if line.startswith("ExecStartPre")]
 
 
 def test_systemd_itself_accepts_it(tmp_path: Path) -> None:

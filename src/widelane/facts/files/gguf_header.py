@@ -9,6 +9,7 @@ from pathlib import Path
 
 from widelane.errors import UnreadableModel
 from widelane.facts.files.gguf_part import ArrayInfo, GgufLimits, GgufPart, MetadataValue, read_gguf_part
+from widelane.facts.files.regular_file import open_regular
 from widelane.facts.files.tensor_types import TensorInfo
 
 __all__ = ["ArrayInfo", "GgufHeader", "MetadataValue", "read_gguf_header"]
@@ -58,6 +59,19 @@ def split_stem(name: str) -> str | None:
     """What the names of a split model's files begin with, None for the name of a whole file."""
     found = _SPLIT_NAME.fullmatch(name)
     return found["stem"] if found else None
+
+
+def gguf_to_load(path: Path) -> Path | None:
+    """The file that an engine is told to load: of a split model the first; None where the path is no GGUF file."""
+    try:
+        with open_regular(path) as file:
+            if file.read(4) != b"GGUF":
+                return None
+    except (UnreadableModel, OSError):
+        return None
+    found = _SPLIT_NAME.fullmatch(path.name)
+    first = path if found is None else path.with_name(path.name.replace(f"-{found['number']}-of-", "-00001-of-"))
+    return first if first.is_file() else path
 
 
 def _files_of_split(path: Path, count: int) -> tuple[Path, ...]:

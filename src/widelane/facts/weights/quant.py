@@ -182,7 +182,7 @@ def format_of(word: str) -> Format:
 
     Raises UsageError naming the known words.
     """
-    found = find_format(word)
+    found = _FORMATS.get(_named(word))
     if found is None:
         raise UsageError(
             f"The weight format {word!r} is not known. Known are: {', '.join(format_names())}, and the usual other "
@@ -192,14 +192,17 @@ def format_of(word: str) -> Format:
 
 
 def find_format(word: str) -> Format | None:
-    """As `format_of`, but None for a word that means nothing here."""
+    """The format that a note such as `nvfp4 A-nv-marlin` begins with, None where it means nothing here."""
+    name = _named(word)
+    first = re.split(r"[_/]", name)[0]
+    return _FORMATS.get(name) or _FORMATS.get(_ALIASES.get(first, first))
+
+
+def _named(word: str) -> str:
+    """A word in the one spelling of this file."""
     text = re.sub(r"\(.*?\)", " ", word).strip().lower()
     text = _SEPARATORS.sub("_", text).strip("_").removesuffix("_gguf").removeprefix("ud_")
-    for candidate in (text, text.split("_")[0].split("/")[0]):
-        name = _ALIASES.get(candidate, candidate)
-        if name in _FORMATS:
-            return _FORMATS[name]
-    return None
+    return _ALIASES.get(text, text)
 
 
 def format_of_bits(bits: float) -> Format:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,6 +14,20 @@ from widelane.plan.report import Argument, LaunchPlan, LeftOut
 _KEY_VARIABLES = {"llama.cpp": "LLAMA_API_KEY", "vllm": "VLLM_API_KEY"}
 """Environment names from which an engine takes its API key."""
 _HOST, _PORT, _KEY, _OLLAMA = "--host", "--port", "--api-key", "OLLAMA_HOST"
+
+
+def is_ip_address(host: str) -> bool:
+    """Whether it is an IP address, rather than a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def bracketed(host: str) -> str:
+    """As it stands before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 class Listening(NamedTuple):
@@ -30,7 +45,7 @@ def listening(engine: str, host: str, port: int) -> Listening:
         reason = "Only this machine can reach it: Ollama knows no key."
         if not local:
             reason = "Other machines can reach it, and Ollama knows no key: let a firewall stand before the port."
-        return Listening(environ=(argument(_OLLAMA, f"{host}:{port}", reason),))
+        return Listening(environ=(argument(_OLLAMA, f"{bracketed(host)}:{port}", reason),))
     reason = "Only this machine can reach it: there is no key, and none is needed."
     return Listening(
         argv=(

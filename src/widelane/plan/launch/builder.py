@@ -9,7 +9,6 @@ from widelane.plan.launch.changes import CHECKED_ON
 from widelane.plan.launch.choice import LaunchChoice
 from widelane.plan.launch.flags import FLAGS
 from widelane.plan.report import Argument, LaunchPlan, LeftOut
-from widelane.printable import printable
 
 
 class CommandBuilder:
@@ -80,11 +79,6 @@ class CommandBuilder:
 def argument(flag: str | None, value: str | None, reason: str) -> Argument:
     """One flag of a command."""
     return Argument(flag=flag, value=value, reason=reason)
-
-
-def one_line(text: str) -> str:
-    """A stranger's text as it may stand in a comment: on one line, without control characters."""
-    return " ".join(printable(text).split())
 
 
 def words_of(plan: LaunchPlan) -> list[str]:

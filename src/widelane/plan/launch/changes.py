@@ -125,6 +125,15 @@ def draft_spellings(version: str | None) -> Mapping[str, str]:
     return {"draft_model": "-md", "draft_max": "--draft-max"}
 
 
+def no_draft_model(engine: str, version: str | None) -> str | None:
+    """Why this engine and version drafts with no model of one's own, None where it does."""
+    if engine == "ollama":
+        return "Ollama takes no draft model"
+    if engine == "vllm" and SPECULATIVE_CONFIG.is_in(version) and not DRAFT_MODEL_AGAIN.is_in(version):
+        return f"{DRAFT_MODEL_AGAIN.what} since {DRAFT_MODEL_AGAIN.since_text}; {version} is older"
+    return None
+
+
 def mtp_method(version: str | None, architecture: str) -> str:
     """The name under which vLLM of this version drafts with the model's own head."""
     if MTP_NAME.is_in(version):

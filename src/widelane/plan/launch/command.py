@@ -8,7 +8,7 @@ from dataclasses import replace
 from widelane.errors import UsageError
 from widelane.facts.model import ModelFacts
 from widelane.plan.launch.builder import CommandBuilder, argument, finished, words_of
-from widelane.plan.launch.choice import GGUF_PLACEHOLDER, HUB_PLACEHOLDER, LaunchChoice
+from widelane.plan.launch.choice import PLACEHOLDERS, LaunchChoice
 from widelane.plan.launch.llama_cpp import llama_cpp_command
 from widelane.plan.launch.ollama import ollama_command
 from widelane.plan.launch.sglang import sglang_command
@@ -41,8 +41,9 @@ def launch_plan(facts: ModelFacts, choice: LaunchChoice) -> LaunchPlan:
 
 
 def missing_model(plan: LaunchPlan) -> str | None:
-    """The placeholder that stands where the model must be named, None when the command is whole."""
-    return next((word for word in words_of(plan) if word in (GGUF_PLACEHOLDER, HUB_PLACEHOLDER)), None)
+    """The placeholder that stands where a model must be named, None when the command is whole."""
+    words = words_of(plan)  # vLLM names the model that drafts within a JSON object
+    return next((name for name in PLACEHOLDERS if any(word == name or f'"{name}"' in word for word in words)), None)
 
 
 def with_program(plan: LaunchPlan, words: Sequence[str]) -> LaunchPlan:

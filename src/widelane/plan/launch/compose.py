@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from widelane.errors import UsageError
-from widelane.plan.launch.builder import one_line
+from widelane.plan.launch.address import bracketed, is_ip_address
 from widelane.plan.launch.changes import CHECKED_ON
-from widelane.plan.launch.choice import HEALTH_PATHS, PORTS, PROGRAMS, Accelerator
+from widelane.plan.launch.choice import HEALTH_PATHS, LOOPBACK, PORTS, PROGRAMS, Accelerator
 from widelane.plan.launch.versions import build_of
 from widelane.plan.report import Argument, LaunchPlan
+from widelane.printable import is_plain, one_line
 
 MODELS = "/models"
 START_PERIOD_S = 900
@@ -48,22 +49,25 @@ def compose_file(plan: LaunchPlan, *, accelerator: Accelerator, image: str | Non
         image: another image, e.g. one built by oneself.
 
     Raises:
-        UsageError: there is no image of this engine for this accelerator.
+        UsageError: there is no image of this engine for this accelerator, or its host is no IP address.
     """
     inside = PORTS[plan.engine]
     argv, mounts = _in_container(plan, inside)
     name = plan.engine.replace(".", "-")
     lines = [
-        f"# widelane launch: {plan.engine} {plan.version or 'of the newest known version'}",
+        f"# widelane launch: {plan.engine} {one_line(plan.version or 'of the newest known version')}",
         "# Keep it as compose.yaml, then: docker compose up -d",
-        *(f"# Once it answers: OLLAMA_HOST={plan.host}:{plan.port} {one_line(command)}" for command in plan.afterwards),
+        *(
+            one_line(f"# Once it answers: OLLAMA_HOST={bracketed(plan.host)}:{plan.port} {command}")
+            for command in plan.afterwards
+        ),
         "services:",
         f"  {name}:",
         f"    image: {_text(image or image_of(plan, accelerator))}",
         "    restart: unless-stopped",
         *_accelerator(accelerator, plan.engine),
         "    ports:",
-        f"      - {_text(f'{plan.host}:{plan.port or inside}:{inside}')}",
+        f"      - {_text(f'{_published_host(plan.host)}:{plan.port or inside}:{inside}')}",
         *_volumes(plan.engine, mounts),
         *_environment(plan.environ, inside),
         *_command(plan.engine, argv),
@@ -92,6 +96,14 @@ def image_of(plan: LaunchPlan, accelerator: Accelerator) -> str:
     return pattern.format(version=_published(plan))
 
 
+def _published_host(host: str) -> str:
+    """The address on which the port is published: compose takes no names there."""
+    host = LOOPBACK if host == "localhost" else host
+    if not is_ip_address(host):
+        raise UsageError(f"a compose file publishes a port on an IP address; --host {host} is a name")
+    return bracketed(host)
+
+
 def _published(plan: LaunchPlan) -> str:
     """The version as an image is tagged with it; a development build has no image, and gets the one checked here."""
     checked = CHECKED_ON[plan.engine].removeprefix("source of ")
@@ -118,12 +130,19 @@ def _in_container(plan: LaunchPlan, port: int) -> tuple[list[Argument], list[tup
             and (part.flag is None or part.flag in _PATH_FLAGS)
         ):
             path = PurePosixPath(value)
-            is_file = path.suffix in (".gguf", ".safetensors", ".json")
-            folder = path.parent if is_file else path
+            folder = _seen_whole(path)
             inside = mounts.setdefault(str(folder), MODELS if not mounts else f"{MODELS}-{len(mounts) + 1}")
-            part = replace(part, value=f"{inside}/{path.name}" if is_file else inside)
+            part = replace(part, value=str(PurePosixPath(inside) / path.relative_to(folder)))
         argv.append(part)
     return argv, list(mounts.items())
+
+
+def _seen_whole(path: PurePosixPath) -> PurePosixPath:
+    """The folder that must be mounted: of a model in the hub's cache all of it, as its files are links into `blobs`."""
+    for parent in path.parents:
+        if parent.name.startswith("models--"):
+            return parent
+    return path.parent if path.suffix in (".gguf", ".safetensors", ".json") else path
 
 
 def _accelerator(accelerator: Accelerator, engine: str) -> list[str]:
@@ -152,14 +171,26 @@ def _volumes(engine: str, mounts: Sequence[tuple[str, str]]) -> list[str]:
     if not mounts or engine == "ollama":
         host, inside = _KEPT[engine]
         lines.append(f"      - {_text(f'{host}:{inside}')}")
-    return [*lines, *(f"      - {_text(f'{host}:{inside}:ro')}" for host, inside in mounts)]
+    for host, inside in mounts:
+        lines += _long_volume(host, inside) if ":" in host else [f"      - {_text(f'{host}:{inside}:ro')}"]
+    return lines
+
+
+def _long_volume(host: str, inside: str) -> list[str]:
+    """A folder whose name holds a colon, which the short form would split at."""
+    return [
+        "      - type: bind",
+        f"        source: {_text(host)}",
+        f"        target: {_text(inside)}",
+        "        read_only: true",
+    ]
 
 
 def _environment(environ: Sequence[Argument], port: int) -> list[str]:
     lines: list[str] = []
     for part in environ:
         value = f"{_ANY}:{port}" if part.flag == "OLLAMA_HOST" else part.value or ""
-        lines += [f"      # {part.reason}", f"      {part.flag}: {_text(value)}"]
+        lines += [f"      # {one_line(part.reason)}", f"      {part.flag}: {_text(value)}"]
     return ["    environment:", *lines] if lines else []
 
 
@@ -172,7 +203,7 @@ def _command(engine: str, argv: Sequence[Argument]) -> list[str]:
     lines = [f"    entrypoint: {_list(program)}"]
     arguments: list[str] = []
     for part in argv[own:]:
-        arguments += [f"      # {part.reason}"] if part.reason else []
+        arguments += [f"      # {one_line(part.reason)}"] if part.reason else []
         arguments += [f"      - {_text(word)}" for word in (part.flag, part.value) if word is not None]
     return [*lines, "    command:", *arguments] if arguments else [*lines, "    command: []"]
 
@@ -188,7 +219,8 @@ def _health(engine: str, port: int) -> list[str]:
 
 def _text(value: str) -> str:
     """A YAML string in JSON's form; `$` is doubled, for compose would replace it."""
-    return json.dumps(value.replace("$", "$$"), ensure_ascii=False)
+    text = json.dumps(value.replace("$", "$$"), ensure_ascii=False)
+    return text if is_plain(text) else "".join(char if is_plain(char) else f"\\u{ord(char):04x}" for char in text)
 
 
 def _list(words: Sequence[str]) -> str:

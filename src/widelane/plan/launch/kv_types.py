@@ -25,7 +25,7 @@ KV_TYPES: Mapping[str, KvTypes] = {
         {"fp8": "q8_0", "q8": "q8_0", "q4": "q4_0", "fp16": "f16", "float16": "f16", "bfloat16": "bf16"},
     ),
     "vllm": KvTypes(
-        ("auto", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla", "nvfp4"),
+        ("auto", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4"),
         "auto",
         {**dict.fromkeys(_16_BITS, "auto"), **dict.fromkeys(_FP8, "fp8")},
     ),

@@ -63,7 +63,7 @@ def is_gguf_repository(model: str) -> bool:
 
 def _model(command: CommandBuilder, choice: LaunchChoice) -> None:
     model = choice.model or ""
-    if model.lower().endswith(".gguf"):
+    if model.lower().endswith(".gguf") or model.startswith(("/", "./", "../")):
         command.set("model", model, "The weights, as one GGUF file (the first one, where it is split).")
     elif is_gguf_repository(model):
         command.set("hf_repo", model, "Fetched once from Hugging Face; `:Q4_K_M` after the name chooses a file.")

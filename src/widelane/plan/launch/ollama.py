@@ -94,9 +94,9 @@ def _model(command: CommandBuilder, facts: ModelFacts, choice: LaunchChoice) -> 
         command.afterwards(f"printf 'FROM %s\\n' {shlex.quote(model)} > Modelfile")
         command.afterwards(f"ollama create {model_tag(facts.name)} -f Modelfile")
     elif model is not None and is_gguf_repository(model):
-        command.afterwards(f"ollama pull hf.co/{model}")
+        command.afterwards(f"ollama pull {shlex.quote(f'hf.co/{model}')}")
     elif model is not None and "/" not in model:
-        command.afterwards(f"ollama pull {model}")
+        command.afterwards(f"ollama pull {shlex.quote(model)}")
     else:
         command.afterwards(f"ollama pull {model_tag(facts.name)}")
         command.note("The name in Ollama's library may differ from the one shown; `ollama list` tells what is there.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from widelane.plan.launch.builder import one_line, words_of
+from widelane.plan.launch.builder import words_of
 from widelane.plan.report import Argument, LaunchPlan
+from widelane.printable import is_plain, one_line
 
 OPEN_FILES = 65536
 """Each request in flight holds a connection; the usual limit of 1024 is soon reached."""
@@ -26,7 +27,7 @@ def systemd_unit(
     words = words_of(plan)
     command = [program or words[0], *words[1:]]
     lines = [
-        f"# widelane launch: {plan.engine} {plan.version or 'of the newest known version'}",
+        f"# widelane launch: {plan.engine} {one_line(plan.version or 'of the newest known version')}",
         *_installation(plan, user),
         "[Unit]",
         f"Description={plan.engine} serving {_specifiers(one_line(model))}",
@@ -58,10 +59,20 @@ def systemd_unit(
 def quoted(word: str) -> str:
     """A word of ExecStart: systemd's own quoting, with `%` and `$` taken literally."""
     text = _specifiers(word).replace("$", "$$")
-    if text and not any(char in text for char in " \t\n\"'\\;#"):
+    if text and is_plain(text) and not any(char in text for char in " \"'\\;#"):
         return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
+    return f'"{_escaped(text)}"'
+
+
+def _escaped(text: str) -> str:
+    """Within quotes, as systemd reads it back: nothing ends the line, the quotes or the terminal's peace."""
+    quotes = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(char if is_plain(char) else _escape(char) for char in quotes)
+
+
+def _escape(char: str) -> str:
+    """Its bytes in hexadecimal."""
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
 
 
 def _installation(plan: LaunchPlan, user: str | None) -> list[str]:
@@ -78,13 +89,13 @@ def _installation(plan: LaunchPlan, user: str | None) -> list[str]:
 def _environment(environ: Sequence[Argument]) -> list[str]:
     lines: list[str] = []
     for part in environ:
-        assignment = _specifiers(f"{part.flag}={part.value}").replace("\\", "\\\\").replace('"', '\\"')
-        lines += [f"# {part.flag}: {part.reason}", f'Environment="{assignment}"']
+        assignment = _escaped(_specifiers(f"{part.flag}={part.value}"))
+        lines += [one_line(f"# {part.flag}: {part.reason}"), f'Environment="{assignment}"']
     return lines
 
 
 def _reasons(argv: Sequence[Argument]) -> list[str]:
-    return [f"# {part.flag or part.value}: {part.reason}" for part in argv if part.reason]
+    return [one_line(f"# {part.flag or part.value}: {part.reason}") for part in argv if part.reason]
 
 
 def _grouped(plan: LaunchPlan, command: Sequence[str]) -> list[str]:

@@ -114,10 +114,12 @@ class VllmPool(Pool):
 
     @property
     def meaning(self) -> str:
-        return (
-            f"context held when every request has {self.length_limit:,} tokens; shorter requests hold less in all where"
-            " each has recurrent states to keep, so plan from blocks a request"
-        )
+        if any(group.keeps is Keeps.STATE for group in self.layout.groups):
+            return (
+                f"tokens held by requests of {self.length_limit:,} tokens each; shorter ones hold fewer together, as "
+                "each also keeps recurrent states"
+            )
+        return "tokens held by all requests together"
 
 
 def vllm_pool(
