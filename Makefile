@@ -11,8 +11,9 @@ RUN := .venv/bin/
 demo: $(READY)  ## the main job: diagnose a real server, restart it as advised, show what it bought
 	$(RUN)widelane demo
 
-test: $(READY)  ## all tests, the real server's included
-	$(RUN)pytest
+test: $(READY)  ## all tests: side by side, then those with a real server, which need the machine to themselves
+	$(RUN)pytest -n logical --dist worksteal -m "not live"
+	$(RUN)pytest -m live
 
 check: $(READY)  ## style, types and the import contracts
 	$(RUN)ruff check .

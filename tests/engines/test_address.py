@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from widelane.engines.address import EmbeddedServerSpec, UrlServer, parse_server
+from widelane.engines.address import EmbeddedServerSpec, ServerAddress, SimServerSpec, UrlServer, parse_server
 from widelane.errors import UsageError
 
 
@@ -22,9 +22,11 @@ from widelane.errors import UsageError
         (" embedded ", EmbeddedServerSpec(None)),
         ("embedded:1", EmbeddedServerSpec(1)),
         ("embedded:256", EmbeddedServerSpec(256)),
+        ("sim:gb10/qwen3.6-27b/vllm?slots=8", SimServerSpec("sim:gb10/qwen3.6-27b/vllm?slots=8")),
+        (" sim:sweep.json", SimServerSpec("sim:sweep.json")),
     ],
 )
-def test_what_is_understood(text: str, server: UrlServer | EmbeddedServerSpec) -> None:
+def test_what_is_understood(text: str, server: ServerAddress) -> None:
     assert parse_server(text) == server
 
 

@@ -22,7 +22,7 @@ LANES = 128
 
 async def run_with_few_files(turns: list[Any], hard: int | None) -> dict[str, Any]:
     """What a child with a soft limit of 64 files says: `{"ok": n}` or `{"error": code, "message": …}`."""
-    async with ScriptedServer(turns, hold_s=0.2) as server:
+    async with ScriptedServer(turns, hold_s=1.0) as server:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.faults.open_files", server.url, str(hard or 0),
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

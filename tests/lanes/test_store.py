@@ -83,6 +83,19 @@ async def test_a_finished_call_comes_back_as_it_was(tmp_path):
         ]  # fmt: skip
 
 
+def test_in_virtual_time_the_writing_thread_is_waited_for_standing_still(tmp_path):
+    """A thread makes no progress there, and no timer waits for it: the record is durable, and no time has passed."""
+
+    async def keep():
+        with RunStore.create(tmp_path / "run", CONFIG) as store:
+            await store.put("level", "1", {"tok_s": 4.5})
+            with pytest.raises(errors.UsageError, match="already"):
+                await store.put("level", "1", {"tok_s": 9.0})
+            return store.get("level", "1"), asyncio.get_running_loop().time()
+
+    assert run_virtual(keep) == ({"tok_s": 4.5}, 0.0)
+
+
 async def test_nothing_is_overwritten(tmp_path):
     with RunStore.create(tmp_path / "run", CONFIG) as store:
         await store.put("level", "1", 1)

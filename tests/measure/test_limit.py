@@ -102,6 +102,13 @@ def test_an_engine_that_waits_for_its_pool_is_suspected_of_that() -> None:
     assert found.limit is Limit.KV_POOL
 
 
+def test_an_engine_whose_pool_is_read_to_be_half_empty_does_not_wait_for_it() -> None:
+    rows = [with_pool(row, kv_usage=0.2) for row in served(WIDTHS, lambda _: 0.02, slots=8)]
+    found = verdict(rows, slots=256, engine="vllm")
+    assert (found.limit, found.slots) == (Limit.SLOTS, 8)
+    assert "something before it" in found.evidence
+
+
 def test_an_inferred_number_of_slots_confirms_nothing() -> None:
     inferred = facts(slots=Figure(8, "slots", Origin.INFERRED))
     found = judge(served(WIDTHS, lambda _: 0.02, slots=8), output_tokens=64, context_tokens=48, facts=inferred)

@@ -19,7 +19,6 @@ from widelane.cli.run_dirs import check_writable_file, folder_made, new_run_dir
 from widelane.cli.run_folder import kept_unless_refused
 from widelane.cli.server import ServerChoice, check, chosen, open_server
 from widelane.cli.sweep import measured
-from widelane.clock import SystemClock
 from widelane.engines.launch_line import parse_launch
 from widelane.errors import WidelaneError
 from widelane.figures import Finding, Severity
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Diagnose, advise, restart, measure both, and say honestly what it bought."""
     args.weights = args.weights or "f32"
     choice = chosen(args, env, server="embedded")
-    check(choice)
+    check(choice, env)
     html = check_writable_file(args.html, "--html")
     run_dir = new_run_dir("demo", args.run_dir, env)
     terminal = Terminal(quiet=args.quiet)
@@ -90,7 +89,7 @@ class _Demo:
                     server.engine,
                     server.facts,
                     options,
-                    clock=SystemClock(),
+                    clock=server.clock,
                     rng=random.Random(0),
                     progress=lambda words: step.update(detail=words),
                 )

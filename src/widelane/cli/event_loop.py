@@ -9,18 +9,23 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from widelane.virtual_time import VirtualTimeLoop
+
 T = TypeVar("T")
 
 GRACE_S = 5.0
 """From the first signal until what still waits (a server that does not answer) is cancelled."""
 
 
-def run_async(main: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
+def run_async(main: Callable[[asyncio.Event], Coroutine[Any, Any, int]], *, virtual: bool = False) -> int:
     """The exit status of `main(stop)`.
 
     The first signal sets `stop`: finish what is cheap, keep what was done. The second, or five seconds, cancels.
+
+    Args:
+        virtual: run in virtual time, in which a simulated server's hours take seconds.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop if virtual else _loop_factory()) as runner:
         return runner.run(_with_signals(main))
 
 

@@ -15,7 +15,8 @@ DESCRIPTION = """\
 Measure, diagnose and use the width of a local language-model server.
 
 SERVER is a URL (http://127.0.0.1:8080), `embedded` or `embedded:SLOTS`
-(a real llama.cpp server, started for you). Without it, OPENAI_BASE_URL is
+(a real llama.cpp server, started for you), or a simulated server:
+sim:DEVICE/MODEL/ENGINE or sim:PROFILE.json. Without it, OPENAI_BASE_URL is
 used, else the usual local ports are tried.
 """
 EPILOG = """\
@@ -53,6 +54,12 @@ def build_parser() -> argparse.ArgumentParser:
     _launch(
         _command(commands, "launch", "The exact start command for an engine and version, each flag with its reason.")
     )
+    _predict(
+        _command(commands, "predict", "Would this job gain from width? The job on a simulated server, in virtual time.")
+    )
+    _simulate(
+        _command(commands, "simulate", "A simulated server behind a real port: any client, no model, no GPU needed.")
+    )
     _schema(_command(commands, "schema", "Print the JSON schema of a document that --json writes."))
     _completion(_command(commands, "completion", "Print a completion script for your shell."))
     return parser
@@ -65,7 +72,7 @@ def _command(
 
 
 def _server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("server", nargs="?", metavar="SERVER", help="URL, `embedded` or `embedded:SLOTS`")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="URL, `embedded`, `embedded:SLOTS` or `sim:…`")
     group = parser.add_argument_group("server")
     group.add_argument("--api-key", metavar="KEY", help="the server's key (default: OPENAI_API_KEY)")
     group.add_argument(
@@ -247,8 +254,89 @@ def _launch(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
 
+def _predict(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "CALLS is [COUNTx][PROMPT/]OUTPUT in tokens: 24x900, 24x2000/900; an output may vary: 24x600-1500, 24x900±300."
+    )
+    parser.add_argument("job", nargs="?", metavar="JOB", help="a job file with steps (.toml or .json)")
+    group = parser.add_argument_group("job, where there is no file")
+    group.add_argument("--map", metavar="CALLS", help="items that do not depend on each other, e.g. 24x900")
+    group.add_argument("--plan", metavar="CALLS", help="a planning round before them, only there to split the work")
+    group.add_argument("--reduce", metavar="CALLS", help="what is written when all of them are done; it reads them all")
+    group.add_argument(
+        "--instead", metavar="CALLS", help="what would be written without splitting (default: the items one at a time)"
+    )
+    group.add_argument(
+        "--best-of", metavar="CALLS", help="tries at one task, e.g. 6x900; the first that passes ends it"
+    )
+    group.add_argument("--pass-rate", type=float, metavar="P", help="chance that one try passes, 0 to 1")
+    group.add_argument("--verify-seconds", type=float, metavar="S", help="time to check one try (default: 0)")
+    group.add_argument(
+        "--prompt-tokens",
+        type=int,
+        metavar="N",
+        help="what a call reads of its own, where CALLS do not say (default: 400)",
+    )
+    group = parser.add_argument_group("server")
+    group.add_argument(
+        "--server",
+        metavar="SERVER",
+        help="sim:DEVICE/MODEL/ENGINE, a profile (sweep --profile FILE), or a server to sweep first: URL, `embedded`",
+    )
+    group.add_argument("--api-key", metavar="KEY", help="the server's key (default: OPENAI_API_KEY)")
+    group.add_argument("--model", metavar="NAME|FILE", help="model name on the server; for `embedded`, a GGUF file")
+    _embedded(parser)
+    group = parser.add_argument_group("prediction")
+    group.add_argument(
+        "--lanes", type=int, metavar="N", help="consider at most N lanes (default: all that the job can use)"
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of everything that is drawn (default: 0)")
+    group.add_argument(
+        "--seconds", type=float, default=60.0, metavar="S", help="limit for the sweep of a real server (default: 60)"
+    )
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
+    group.add_argument("--html", metavar="FILE", help="also write the page to FILE: verdict, widths, lane timeline")
+    group.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+
+def _simulate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "server", nargs="?", metavar="sim:…", help="sim:DEVICE/MODEL/ENGINE or sim:PROFILE.json; or say it by options"
+    )
+    group = parser.add_argument_group("what to simulate")
+    group.add_argument("--device", metavar="NAME", help="gb10, rtx-4090, 2x-rtx-3090, …")
+    group.add_argument("--model", metavar="MODEL", help="a known name (qwen3.6-27b), a model file or folder")
+    group.add_argument("--engine", choices=PLAN_ENGINES, help="(default: vllm)")
+    group.add_argument("--profile", metavar="FILE", help="a profile saved by `widelane sweep`, instead of these three")
+    group.add_argument("--slots", metavar="N", help="requests decoded at once (default: the engine's)")
+    group.add_argument("--quant", metavar="FORMAT", help="weights' format: bf16, fp8, q4_k_m, …")
+    group.add_argument("--weights-gb", metavar="GB", help="size of all weights, 10^9 bytes")
+    group.add_argument("--kv-dtype", metavar="TYPE", help="of the KV cache")
+    group.add_argument("--state-dtype", metavar="TYPE", help="of a recurrent state")
+    group.add_argument("--context", metavar="TOKENS", help="the longest request")
+    group.add_argument("--draft-depth", metavar="K", help="drafted tokens a step")
+    group.add_argument("--acceptance", metavar="A,A,…", help="share of drafted tokens kept at each position")
+    group.add_argument("--seed", metavar="N", help="of all that is drawn (default: 0)")
+    group.add_argument("--noise", metavar="X", help="share by which one boot differs from another (default: 0)")
+    group.add_argument("--fault", metavar="NAME,…", help="misbehave: these faults in turn, one a call; see --list")
+    group.add_argument("--misconfigured", metavar="CODE,…", help="be set up wrongly, as doctor's codes say; see --list")
+    group.add_argument("--answers", metavar="FILE", help="a script of answers (JSON) instead of filler prose")
+    group.add_argument("--list", action="store_true", help="list faults and misconfigurations, and end")
+    group = parser.add_argument_group("how to serve it")
+    group.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    group.add_argument("--port", type=int, default=0, metavar="N", help="port to listen on (default: a free one)")
+    group.add_argument(
+        "--speed",
+        default="1",
+        metavar="X|max",
+        help="simulated seconds in a real one; max: as fast as this machine can (default: 1)",
+    )
+    group.add_argument("--quiet", action="store_true", help="print the URL only")
+
+
 def _schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("document", choices=("sweep", "doctor", "plan", "launch"))
+    parser.add_argument("document", choices=("sweep", "doctor", "plan", "launch", "predict"))
 
 
 def _completion(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from urllib.parse import unquote
 
 from widelane.cli.console import Terminal
 from widelane.cli.run_dirs import cache_root, user_path
-from widelane.engines.address import EmbeddedServerSpec, ServerAddress, UrlServer, parse_server
+from widelane.clock import Clock, LoopClock, SystemClock
+from widelane.engines.address import EmbeddedServerSpec, ServerAddress, SimServerSpec, UrlServer, parse_server
 from widelane.engines.detect import detect
 from widelane.engines.discover import find_local, nothing_found
 from widelane.engines.embedded import EmbeddedServer
@@ -23,8 +25,14 @@ from widelane.engines.local_process import find_owner
 from widelane.engines.model_cache import require_gguf
 from widelane.engines.server_facts import ServerFacts
 from widelane.errors import UsageError
+from widelane.facts.files.hub_cache import hub_dirs
 from widelane.figures import Figure, Origin
+from widelane.measure.doctor import DoctorBackend
+from widelane.measure.profile import load_profile
 from widelane.report.text import bytes_text
+from widelane.sim.open_server import Assembled, assemble
+from widelane.sim.spec import PREFIX as SIM_PREFIX
+from widelane.sim.spec import ProfiledServer, parse_sim
 from widelane.wire.client import HttpBackend
 from widelane.wire.open_files import raise_open_files_limit
 
@@ -56,13 +64,18 @@ class ServerChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenServer:
-    """A server that answered."""
+    """A server that answered.
+
+    Attributes:
+        clock: the one its replies are timed by: the machine's, or that of virtual time.
+    """
 
     url: str
-    backend: HttpBackend
+    backend: DoctorBackend
     engine: Engine
     facts: ServerFacts
     embedded: EmbeddedServer | None
+    clock: Clock
 
 
 def chosen(args: argparse.Namespace, env: Mapping[str, str], *, server: str | None) -> ServerChoice:
@@ -95,19 +108,42 @@ def without_login(text: str | None) -> tuple[str | None, str | None]:
     return f"{scheme or ''}{rest}", unquote(login.rpartition(":")[2]) or None
 
 
-def check(choice: ServerChoice) -> None:
+def check(choice: ServerChoice, env: Mapping[str, str]) -> None:
     """Refuse what cannot be used before anything is made or started.
 
     Raises:
-        UsageError: the server argument follows no form, or the model file is none.
+        UsageError: the server argument follows no form, the model file is none, or what is to be simulated cannot be.
     """
     if choice.launch is not None:
         parse_launch(choice.launch)
-    if choice.text is None or not isinstance(parse_server(choice.text), EmbeddedServerSpec):
+    address = parse_server(choice.text) if choice.text is not None else None
+    if isinstance(address, SimServerSpec):
+        if choice.model is not None:
+            raise UsageError(f"--model {choice.model}: a simulated server's model stands in its name, {address.text}")
+        simulated_server(address.text, env)
+    if not isinstance(address, EmbeddedServerSpec):
         return
     model = _model_file(choice)
     if model is not None:
         require_gguf(model)
+
+
+def is_simulated(text: str | None) -> bool:
+    """Whether the server argument names a simulated server, which runs in virtual time."""
+    return text is not None and text.strip().startswith(SIM_PREFIX)
+
+
+def simulated_server(text: str, env: Mapping[str, str]) -> Assembled:
+    """The simulated server that an argument names.
+
+    Raises:
+        UsageError: it cannot be.
+    """
+    spec = parse_sim(text)
+    if isinstance(spec.source, ProfiledServer):
+        spec = replace(spec, source=ProfiledServer(path=user_path(str(spec.source.path))))
+    caches = hub_dirs(env, Path(env.get("HOME") or Path.home()))
+    return assemble(spec, load_profile=load_profile, hub_dirs=caches)
 
 
 def _text_of(file: str | None) -> str | None:
@@ -139,6 +175,10 @@ async def open_server(
     """
     raise_open_files_limit(widest)
     address = parse_server(choice.text) if choice.text else await _local_server(terminal)
+    if isinstance(address, SimServerSpec):
+        async with _simulated(simulated_server(address.text, env), choice, terminal) as simulated:
+            yield simulated
+        return
     async with contextlib.AsyncExitStack() as stack:
         embedded: EmbeddedServer | None = None
         if isinstance(address, UrlServer):
@@ -153,7 +193,20 @@ async def open_server(
         facts = await engine.facts(hints)
         if embedded is not None:
             facts = replace(facts, version=_build(embedded))
-        yield OpenServer(url=url, backend=backend, engine=engine, facts=facts, embedded=embedded)
+        yield OpenServer(url=url, backend=backend, engine=engine, facts=facts, embedded=embedded, clock=SystemClock())
+
+
+@contextlib.asynccontextmanager
+async def _simulated(assembled: Assembled, choice: ServerChoice, terminal: Terminal) -> AsyncIterator[OpenServer]:
+    """A simulated server on the running loop, whose time is virtual. What hides from HTTP is known: we started it."""
+    terminal.note(f"simulated: {assembled.words}")
+    known = assembled.hints
+    hints = Hints(launch=choice.launch or known.launch, log=choice.log or known.log)
+    clock = LoopClock(time.time())
+    async with assembled.server(clock=clock) as server:
+        engine = await detect(server.fetch, hints)
+        facts = await engine.facts(hints)
+        yield OpenServer(url=server.url, backend=server, engine=engine, facts=facts, embedded=None, clock=clock)
 
 
 async def _local_server(terminal: Terminal) -> ServerAddress:

@@ -15,9 +15,8 @@ from widelane.cli.event_loop import run_async
 from widelane.cli.main import INTERRUPTED
 from widelane.cli.run_dirs import check_writable_file, new_run_dir, newest_unfinished, user_path
 from widelane.cli.run_folder import kept_unless_refused
-from widelane.cli.server import OpenServer, ServerChoice, check, chosen, open_server
+from widelane.cli.server import OpenServer, ServerChoice, check, chosen, is_simulated, open_server
 from widelane.cli.sweep_settings import asked, config_of, new_options, resumed
-from widelane.clock import SystemClock
 from widelane.errors import CallError, UsageError, WidelaneError
 from widelane.lanes.store import RunStore
 from widelane.measure.options import SweepOptions
@@ -46,9 +45,10 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
             terminal.note(f"going on with {run_dir}")
         else:
             options = new_options(stated)
-            check(choice)
+            check(choice, env)
             store = stack.enter_context(RunStore.create(run_dir, config_of(choice, options)))
-        return run_async(_Sweep(choice, options, store, run_dir, env, terminal, args.json, html, profile).main)
+        command = _Sweep(choice, options, store, run_dir, env, terminal, args.json, html, profile)
+        return run_async(command.main, virtual=is_simulated(choice.text))
 
 
 def _run_dir(args: argparse.Namespace, env: Mapping[str, str]) -> Path:
@@ -129,7 +129,7 @@ async def measured(
             server.engine,
             server.facts,
             options,
-            clock=SystemClock(),
+            clock=server.clock,
             rng=random.Random(options.seed),
             store=store,
             progress=teller(step),

@@ -4,6 +4,7 @@
     host:port      localhost:8080, [::1]:8080
     embedded       the server that Widelane starts itself, with the engine's own number of slots
     embedded:N     the same with N slots
+    sim:…          a simulated server (the whole grammar is in `sim.spec`)
 
 A new form is one more entry in `_FORMS`.
 """
@@ -37,7 +38,14 @@ class EmbeddedServerSpec:
     slots: int | None = None
 
 
-ServerAddress = UrlServer | EmbeddedServerSpec
+@dataclass(frozen=True, slots=True)
+class SimServerSpec:
+    """A server to simulate. `text` is the whole argument, which `sim.spec.parse_sim` reads."""
+
+    text: str
+
+
+ServerAddress = UrlServer | EmbeddedServerSpec | SimServerSpec
 
 
 def parse_server(text: str) -> ServerAddress:
@@ -53,7 +61,7 @@ def parse_server(text: str) -> ServerAddress:
     raise UsageError(f"cannot read the server {text!r}: {_FORMS_IN_WORDS}")
 
 
-_FORMS_IN_WORDS = "give a URL (http://localhost:8080), host:port, `embedded`, or `embedded:SLOTS`"
+_FORMS_IN_WORDS = "give a URL (http://localhost:8080), host:port, `embedded`, `embedded:SLOTS`, or `sim:…`"
 
 
 def _embedded(text: str) -> EmbeddedServerSpec:
@@ -84,6 +92,7 @@ def _host_and_port(text: str) -> UrlServer:
 
 _FORMS: tuple[tuple[Callable[[str], bool], Callable[[str], ServerAddress]], ...] = (
     (lambda text: text == "embedded" or text.startswith("embedded:"), _embedded),
+    (lambda text: text.startswith("sim:"), SimServerSpec),
     (lambda text: text.lower().startswith(("http://", "https://")), _url),
     (lambda text: _HOST_AND_PORT.fullmatch(text) is not None, _host_and_port),
 )

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import hashlib
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from widelane.lanes.run_folder import make_folder, take_away
 from widelane.lanes.run_lock import RunLock
 from widelane.lanes.store_writer import DuplicateRecord, InlineWriter, Record, Row, ThreadWriter, Writer, settle_in
 from widelane.records import Reply, Span
+from widelane.virtual_time import is_virtual
 
 STARTED, FINISHED, FAILED, COMPLETE = "started", "finished", "failed", "complete"
 _OWN_KINDS = frozenset({STARTED, FINISHED, FAILED, COMPLETE})
@@ -238,17 +240,29 @@ class RunStore:
         if self._failure is not None:
             raise UsageError(self._failure)
         row: Row = (self.session, self._clock.now_ns(), kind, key, _encode(value))
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
-        self._writer.submit(Record(row, settle_in(loop, waiter)))
         try:
-            await waiter
+            await self._settled(row)
         except DuplicateRecord:
             raise UsageError(f"{self.path} holds {kind!r} {key!r} already; records are never overwritten") from None
         except sqlite3.Error as error:
             failure = database.explain(error, self._file)
             self._failure = str(failure)  # from now on nothing is stored: a gap would look like a finished run
             raise failure from None
+
+    async def _settled(self, row: Row) -> None:
+        """Hand the record to the writer and wait for its fate."""
+        loop = asyncio.get_running_loop()
+        if is_virtual(loop):  # the writer's thread makes no progress there: everything stands still for it
+            settled = threading.Event()
+            record = Record(row, lambda _: settled.set())
+            self._writer.submit(record)
+            settled.wait()
+            if record.failure is not None:
+                raise record.failure
+            return
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._writer.submit(Record(row, settle_in(loop, waiter)))
+        await waiter
 
     # --- reading
 

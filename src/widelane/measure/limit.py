@@ -126,6 +126,11 @@ def _capped(levels: Sequence[Level], cap: DecodingCap, context_tokens: float, fa
     return _slots(levels, cap, gain, facts)
 
 
+def _tells_pool(levels: Sequence[Level]) -> bool:
+    """Whether the server said how full its pool was: a full one has been noticed before, so it was not."""
+    return any(level.kv_usage is not None and level.kv_usage.number is not None for level in levels)
+
+
 def _slots(
     levels: Sequence[Level], cap: DecodingCap, gain: tuple[float, float] | None, facts: ServerFacts | None
 ) -> Verdict:
@@ -140,7 +145,7 @@ def _slots(
         return Verdict(Limit.SLOTS, " ".join(words), cap.slots)
     if read == cap.slots:
         words.append(f"The server says that it has {read}.")
-    elif read > cap.slots and facts is not None and facts.engine in _WAIT_FOR_POOL:
+    elif read > cap.slots and facts is not None and facts.engine in _WAIT_FOR_POOL and not _tells_pool(levels):
         words.append(f"The server allows {read}, so calls most likely wait for room in the KV pool (usage not told).")
         return Verdict(Limit.KV_POOL, " ".join(words), cap.slots)
     elif read > cap.slots:

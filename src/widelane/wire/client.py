@@ -23,7 +23,7 @@ from widelane.wire.address import parse_address
 from widelane.wire.assemble import ReplyAssembler
 from widelane.wire.failures import classify
 from widelane.wire.fetch_call import FetchCall
-from widelane.wire.http import ConnectionPool, request_bytes
+from widelane.wire.http import ConnectionPool, Dial, request_bytes
 from widelane.wire.judge import judge, prompt_chars
 from widelane.wire.limits import Limits
 from widelane.wire.request_body import encode_body, request_fields
@@ -42,6 +42,7 @@ class HttpBackend:
         base_url: with or without `/v1`; a key may stand in it (`http://:KEY@host`).
         model: what to ask for when a request names none; None: the first that `/v1/models` lists.
         tls: for https with an authority of one's own; None: the system's certificates.
+        dial: connects to a server in this process instead of to the address, which then only names it.
 
     As many connections are open as calls are running; `open_files.raise_open_files_limit` makes room for them.
     """
@@ -55,6 +56,7 @@ class HttpBackend:
         clock: Clock | None = None,
         limits: Limits | None = None,
         tls: ssl.SSLContext | None = None,
+        dial: Dial | None = None,
     ) -> None:
         self._address = parse_address(base_url)
         self._clock = clock or SystemClock()
@@ -66,6 +68,7 @@ class HttpBackend:
         self._include_usage = True
         self._in_flight = 0
         self._tls = (tls or ssl.create_default_context()) if self._address.tls else None
+        self._dial = dial
         self._pool: ConnectionPool | None = None
 
     def __repr__(self) -> str:
@@ -200,7 +203,9 @@ class HttpBackend:
 
     def _connections(self) -> ConnectionPool:
         if self._pool is None:
-            self._pool = ConnectionPool(self._address, self._clock, connect_s=self._limits.connect_s, tls=self._tls)
+            self._pool = ConnectionPool(
+                self._address, self._clock, connect_s=self._limits.connect_s, tls=self._tls, dial=self._dial
+            )
         return self._pool
 
     # --- models

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from widelane.clock import Clock
 from widelane.errors import CallError, ConnectionLost, ConnectionRefused, NotAModelServer, OpenFilesLimit
@@ -19,10 +19,23 @@ _AT_ONCE = 8
 """Connections parsed in one turn of the loop, of those that can wait."""
 
 
+Dial = Callable[[asyncio.BufferedProtocol], None]
+"""Connects a client's protocol to a server in this process. Raises OSError where nobody listens."""
+
+
 class ConnectionPool:
     """Connections to one server: made when needed, kept while warm."""
 
-    def __init__(self, address: Address, clock: Clock, *, connect_s: float | None, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        clock: Clock,
+        *,
+        connect_s: float | None,
+        tls: ssl.SSLContext | None,
+        dial: Dial | None = None,
+    ) -> None:
+        self._dial = dial
         self.address = address
         self.clock = clock
         self.dirty: list[Connection] = []
@@ -129,6 +142,8 @@ class ConnectionPool:
             self._sweeper = loop.call_later(max(oldest_s + IDLE_KEPT_S - now_s, 0.05), self._sweep)
 
     async def _connect(self) -> Connection:
+        if self._dial is not None:
+            return self._dialled(self._dial)
         loop = asyncio.get_running_loop()
         address = self.address
         problem: CallError | None = None
@@ -164,6 +179,14 @@ class ConnectionPool:
             self._hosts = ()  # the name may have moved
         assert problem is not None
         raise problem
+
+    def _dialled(self, dial: Dial) -> Connection:
+        connection = Connection(self)
+        try:
+            dial(connection)
+        except OSError as error:
+            raise _connect_error(self.address, error) from error
+        return connection
 
     async def _resolve(self) -> tuple[str, ...]:
         """The server's IP addresses, looked up once: a look-up for each of 512 connections is a thread each."""

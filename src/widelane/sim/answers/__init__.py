@@ -1,0 +1,1 @@
+"""What the simulated model writes: scripted, solved from data, or an agent with known mistakes. Pure."""

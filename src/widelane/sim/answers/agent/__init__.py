@@ -1,0 +1,1 @@
+"""A planner, workers and an integrator that can make the known mistakes. Pure."""

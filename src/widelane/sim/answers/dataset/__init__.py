@@ -1,0 +1,1 @@
+"""Problems with known answers, and a model that solves them with stated probabilities. Pure."""

@@ -1,0 +1,1 @@
+"""Servers that misbehave on purpose: every fault that public reports tell of, by name."""
