@@ -11,8 +11,15 @@ import msgspec
 
 from widelane.measure.profile import DoctorReport, SweepReport
 from widelane.plan.report import LaunchReport, PlanReport
+from widelane.predict.report import PredictReport
 
-DOCUMENTS = {"sweep": SweepReport, "doctor": DoctorReport, "plan": PlanReport, "launch": LaunchReport}
+DOCUMENTS = {
+    "sweep": SweepReport,
+    "doctor": DoctorReport,
+    "plan": PlanReport,
+    "launch": LaunchReport,
+    "predict": PredictReport,
+}
 
 
 def schema_of(document: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 
 from widelane.measure.profile import DoctorReport, SweepReport
 from widelane.plan.report import LaunchReport, PlanReport
+from widelane.predict.report import PredictReport
 
 _FIGURE_KEYS = {"value", "unit", "origin", "low", "high", "reason"}
 _FIGURE_ALWAYS = {"value", "unit", "origin"}
@@ -19,7 +20,7 @@ _NOT_PRINTED = "timeline"
 """The calls themselves are in the run directory and the HTML page."""
 
 
-def to_json(document: SweepReport | DoctorReport | PlanReport | LaunchReport) -> bytes:
+def to_json(document: SweepReport | DoctorReport | PlanReport | LaunchReport | PredictReport) -> bytes:
     """UTF-8, indented, ending in a newline; the same document always gives the same bytes."""
     plain = msgspec.to_builtins(document, order="deterministic")
     plain.pop(_NOT_PRINTED, None)

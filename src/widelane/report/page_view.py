@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
-
-from markupsafe import Markup
 
 from widelane.engines.server_facts import ServerFacts
 from widelane.figures import Severity
@@ -16,9 +13,10 @@ from widelane.report.chart import Chart, Curve, latency_chart, throughput_chart
 from widelane.report.compare import Comparison, best_level, compare
 from widelane.report.facts import fact_rows
 from widelane.report.key_figure import KeyFigure
+from widelane.report.lanes_view import Lanes, lanes_of
 from widelane.report.terminal import by_severity, next_step
 from widelane.report.text import cell, interval_text, measured_text, number_text, server_text, value_text
-from widelane.report.timeline import Timeline, summary
+from widelane.report.timeline import Timeline
 from widelane.report.verdict import client_text, flag_lines, sweep_verdict, unknown_cells
 
 _LIMIT_NOTES = {
@@ -31,21 +29,6 @@ _LIMIT_NOTES = {
     Limit.NOT_REACHED: "it still rose at the widest level",
 }
 _PROBLEMS = (Severity.ERROR, Severity.WARNING, Severity.INFO)
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """What the timeline's part of the page needs: the drawings, which one is shown first, colours, words."""
-
-    data: Markup
-    runs: Sequence[str]
-    labels: Sequence[Sequence[str]]
-    first: tuple[int, int]
-    height_px: int
-    colours: dict[str, str]
-    in_words: Sequence[tuple[str, str]]
-    has_path: bool
-    has_slots: bool
 
 
 def page_context(sweep: SweepReport | None, doctor: DoctorReport | None, before: SweepReport | None) -> dict[str, Any]:
@@ -152,24 +135,8 @@ def lanes_view(sweep: SweepReport | None, before: SweepReport | None) -> Lanes |
             runs.append((name, drawn))
     if not runs or sweep is None:
         return None
-    every = [timeline for _, drawn in runs for timeline in drawn]
-    colours = payload.role_colours(every)
     run = len(runs) - 1
-    level = _telling_level(runs[run][1], sweep)
-    data = {"colours": colours, "first": [run, level], "runs": [
-        {"name": name, "levels": [payload.payload(timeline) for timeline in drawn]} for name, drawn in runs
-    ]}  # fmt: skip
-    return Lanes(
-        data=payload.script_json(data),
-        runs=[name for name, _ in runs],
-        labels=[[timeline.label for timeline in drawn] for _, drawn in runs],
-        first=(run, level),
-        height_px=payload.height_px(runs[run][1][level]),
-        colours=colours,
-        in_words=[(f"{name} {timeline.label}", summary(timeline)) for name, drawn in runs for timeline in drawn],
-        has_path=any(timeline.critical for timeline in every),
-        has_slots=any(timeline.slots is not None for timeline in every),
-    )
+    return lanes_of(runs, first=(run, _telling_level(runs[run][1], sweep)))
 
 
 def _telling_level(drawn: Sequence[Timeline], sweep: SweepReport) -> int:
