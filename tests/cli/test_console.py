@@ -31,3 +31,9 @@ def test_a_line_of_a_log_is_no_markup(monkeypatch) -> None:
     with terminal.progress("starting [/x]") as step:
         step.update(detail="<s>[INST] hello [/INST]")
     assert "[INST] hello [/INST]" in file.getvalue()
+
+
+def test_a_closed_stdout_gets_no_document(monkeypatch) -> None:
+    """`--json >&-`: Python has no stdout then."""
+    monkeypatch.setattr("sys.stdout", None)
+    Terminal().data("{}")

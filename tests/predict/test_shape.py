@@ -71,3 +71,14 @@ def test_nothing_to_repay_without_a_plan():
 def test_tries_that_cannot_be(rate, verify_s):
     with pytest.raises(UsageError):
         best_of(parse_calls("6x900", "--best-of"), pass_rate=rate, verify_s=verify_s)
+
+
+@pytest.mark.parametrize("text", [f"{'9' * 5000}x900", f"3x{'9' * 5000}/900"])
+def test_numbers_that_no_job_has(text):
+    with pytest.raises(UsageError, match="--map"):
+        parse_calls(text, "--map")
+
+
+def test_a_check_that_takes_longer_than_a_week_is_none():
+    with pytest.raises(UsageError, match="604,800"):
+        best_of(parse_calls("3x100", "--best-of"), pass_rate=0.5, verify_s=1e9)

@@ -92,3 +92,35 @@ def test_nothing_but_overhead_leaves_no_work():
 def test_what_is_no_job(steps, words):
     with pytest.raises(UsageError, match=words):
         StepGraph(steps)
+
+
+def test_a_long_row_of_overhead_falls_away():
+    """1,500 planning steps in a row, and 26 layers in which each of two waits for both before it."""
+    row = [step(f"s{i}", 1, overhead=True, reads=False, needs=(f"s{i - 1}",) if i else ("first",)) for i in range(1500)]
+    alone = StepGraph((step("first"), *row, step("work", needs=("s1499",)))).without_overhead()
+    assert alone is not None
+    assert waits(alone) == {"first": (), "work": ("first",)}
+    layers = [
+        step(f"{i}{side}", 1, overhead=True, needs=(f"{i - 1}a", f"{i - 1}b") if i else ("first",))
+        for i in range(26)
+        for side in "ab"
+    ]
+    alone = StepGraph((step("first"), *layers, step("work", needs=("25a", "25b")))).without_overhead()
+    assert alone is not None
+    assert waits(alone) == {"first": (), "work": ("first",)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((step("a", count=2), step("a-1")), "'a-1' has the name of a call of step 'a'"),
+        ((step("a", count=2), step("a-1", count=2), step("a-1-1")), "'a-1'"),
+        ((step("a"), step("a")), "Two steps are named 'a'"),
+        (tuple(step(f"s{i}") for i in range(10_000)), "10,000 calls"),
+        ((Step(name="a", output=Fixed(1), prompt_tokens=10**10),), "reads 10,000,000,000 tokens"),
+        ((step("a", 9000, count=1000), step("b", count=1000, needs=("a",))), "tokens together"),
+    ],
+)
+def test_jobs_that_cannot_be_run_are_refused(steps, said):
+    with pytest.raises(UsageError, match=said):
+        StepGraph(steps)

@@ -67,3 +67,9 @@ def test_a_loser_ends_no_chain():
 
 def test_phases_are_counted_once_where_calls_overlap():
     assert phase_seconds(JOB) == {"plan": 2.0, "work": 4.0, "integrate": 1.0}
+
+
+def test_a_chain_of_two_thousand_calls():
+    """Time grows with the calls, not with their square."""
+    spans = [span(f"c{i}", i, i + 1, parent=f"c{i - 1}" if i else None) for i in range(2000)]
+    assert [one.key for one in critical_path(spans)] == [one.key for one in spans]

@@ -69,3 +69,13 @@ def test_unknown_paths_are_not_found() -> None:
             return [(await server.fetch("GET", "/nowhere")).status for server in (llama, vllm)]
 
     assert run_virtual(statuses) == [404, 404]
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "vllm"])
+@pytest.mark.parametrize("tokens", [5, None, "abc", [10**15, -1, True, "x"]])
+def test_detokenize_takes_any_json(engine: str, tokens: object) -> None:
+    async def status() -> int:
+        async with small_server(engine) as server:
+            return (await server.fetch("POST", "/detokenize", {"tokens": tokens})).status
+
+    assert run_virtual(status) == 200

@@ -1,6 +1,7 @@
 """The simulated server behind a port: the same figures as in memory, to any client, and gone without a trace."""
 
 import asyncio
+import json
 import random
 
 import pytest
@@ -13,6 +14,7 @@ from widelane.measure.options import SweepOptions
 from widelane.measure.profile import SweepReport
 from widelane.measure.sweep import sweep
 from widelane.records import ChatRequest
+from widelane.sim.answers.answer import Answer
 from widelane.sim.http_front import HttpFront
 from widelane.sim.server import SimServer
 from widelane.testing.virtual_time import run_virtual
@@ -110,3 +112,37 @@ async def test_what_is_not_http_is_refused() -> None:
         assert (await reader.read(12)).startswith(b"HTTP/1.1 400")
         writer.close()
         await writer.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("stop", 5), ("stop", [None]), ("stop", {}), ("tools", 5), ("tools", "x"), ("tools", [5]), ("tools", [{}]),
+        ("tools", [{"type": "function", "function": {"name": 5}}]), ("tool_choice", 5), ("response_format", "x"),
+        ("model", []), ("n", 10**6),
+    ],
+)  # fmt: skip
+async def test_a_field_of_the_wrong_type_is_refused_by_name(field: str, value: object) -> None:
+    body = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 2, field: value}
+    async with small_server(speed=None) as server, HttpFront(server.app) as front, HttpBackend(front.url) as http:
+        reply = await http.fetch("POST", "/v1/chat/completions", body)
+    assert reply.status == 400
+    assert field in json.loads(reply.body)["error"]["message"]
+
+
+async def test_a_request_that_breaks_the_server_gets_a_500_and_is_told() -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+
+    def broken(request: ChatRequest, rng: random.Random) -> Answer:
+        raise RuntimeError("no words")
+
+    async with (
+        small_server(answerer=broken, speed=None) as server,
+        HttpFront(server.app) as front,
+        HttpBackend(front.url) as http,
+    ):
+        reply = await http.fetch("POST", "/v1/completions", {"prompt": "a"})
+        assert (await http.fetch("GET", "/health")).status == 200
+    assert reply.status == 500
+    assert [str(error) for error in told] == ["no words"]

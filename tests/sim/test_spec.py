@@ -124,3 +124,7 @@ planned = st.builds(
 @given(specs | planned)
 def test_what_is_written_is_read_back(spec: SimSpec) -> None:
     assert parse_sim(spec.text) == spec
+
+
+def test_the_largest_seed_that_the_message_names_is_taken() -> None:
+    assert parse_sim(f"sim:gb10/qwen3.6-27b/vllm?seed={2**63 - 1}").seed == 2**63 - 1

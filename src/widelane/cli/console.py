@@ -6,6 +6,7 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -36,11 +37,14 @@ class Terminal:
         self._quiet = quiet
 
     def data(self, text: str | bytes) -> None:
-        """Print one document to stdout, byte for byte."""
+        """Print one document to stdout, byte for byte; nothing where that was closed (`>&-`)."""
+        stdout: TextIO | None = sys.stdout
+        if stdout is None:
+            return
         raw = text.encode() if isinstance(text, str) else text
-        sys.stdout.flush()
-        sys.stdout.buffer.write(raw if raw.endswith(b"\n") else raw + b"\n")
-        sys.stdout.buffer.flush()
+        stdout.flush()
+        stdout.buffer.write(raw if raw.endswith(b"\n") else raw + b"\n")
+        stdout.buffer.flush()
 
     def note(self, text: str) -> None:
         """Say something that is not data."""

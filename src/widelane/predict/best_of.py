@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass
 
 from widelane.errors import UsageError
 from widelane.lanes.lanes import Lanes
 from widelane.predict.call_request import call_request
 from widelane.predict.chance import Chance
-from widelane.predict.steps import MOST_CALLS
+from widelane.predict.steps import MOST_CALLS, check_read
 from widelane.sim.answers.lengths import Lengths
+
+LONGEST_CHECK_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +36,9 @@ class BestOf:
             raise UsageError(f"{self.tries:,} tries: give 1 to {MOST_CALLS:,}.")
         if not 0.0 <= self.pass_rate <= 1.0:
             raise UsageError(f"A pass rate of {self.pass_rate:g} is no probability: give 0 to 1, such as 0.3.")
-        if not (self.verify_s >= 0.0 and math.isfinite(self.verify_s)):
-            raise UsageError(f"A check of {self.verify_s:g} s: give 0 or more seconds.")
+        if not 0.0 <= self.verify_s <= LONGEST_CHECK_S:
+            raise UsageError(f"A check of {self.verify_s:g} s: give 0 to {LONGEST_CHECK_S:,.0f} seconds.")
+        check_read(self.prompt_tokens, self.tries * self.prompt_tokens)
 
     @property
     def solved(self) -> float:

@@ -145,9 +145,8 @@ def _crossover(shape: Shape, server: PredictedServer, lanes: int, drawn: Sequenc
         told("the crossover")
 
     def gain_at(factor: float) -> float | None:
-        longer = Runs(scaled(factor), server.open_backend, drawn)
         try:
-            samples = longer.samples(lanes)
+            samples = Runs(scaled(factor), server.open_backend, drawn).samples(lanes)
         except UsageError:  # beyond what the server holds
             return None
         return sum(sample.instead_s for sample in samples) / sum(sample.wall_s for sample in samples)

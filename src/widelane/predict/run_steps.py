@@ -24,19 +24,18 @@ async def run_steps(lanes: Lanes, graph: StepGraph, chance: Chance) -> None:
     """
     calls = graph.calls()
     tokens = {call.key: call.step.output.draw(chance.rng(call.key)) for call in calls}
-    ended: dict[str, asyncio.Future[None]] = {}
+    ended = {call.key: asyncio.Event() for call in calls}
     finished: list[str] = []
 
     async def make(call: PlannedCall) -> None:
-        await asyncio.gather(*(asyncio.shield(ended[key]) for key in call.needs))
+        for key in call.needs:
+            await ended[key].wait()
         prompt = call.step.prompt_tokens + (sum(tokens[key] for key in call.needs) if call.step.reads else 0)
         request = call_request(f"{chance.seed} {call.key}", prompt, tokens[call.key])
         await lanes.call(request, key=call.key, role=call.step.role, parent=_last(call, finished))
         finished.append(call.key)
-        ended[call.key].set_result(None)
+        ended[call.key].set()
 
-    loop = asyncio.get_running_loop()
-    ended.update((call.key, loop.create_future()) for call in calls)
     async with asyncio.TaskGroup() as group:
         for call in calls:
             group.create_task(make(call), name=f"step {call.key}")

@@ -21,7 +21,7 @@ from widelane.sim.answers.lengths import Fixed, Lengths, LogNormal, Observed, pa
 ASSUMED_PROMPT_TOKENS = 400
 """What a call reads of its own where nobody says: a task description of a page."""
 
-_CALLS = re.compile(r"(?:(?P<count>\d+)\s*[x×*]\s*)?(?:(?P<prompt>\d+)\s*/\s*)?(?P<output>.+)", re.IGNORECASE)
+_CALLS = re.compile(r"(?:(?P<count>\d{1,18})\s*[x×*]\s*)?(?:(?P<prompt>\d{1,18})\s*/\s*)?(?P<output>.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ A `Step` stands for `count` calls of one kind; a `StepGraph` is checked when it 
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from widelane.errors import UsageError
@@ -15,6 +16,10 @@ from widelane.sim.answers.lengths import Fixed, Lengths
 
 MOST_CALLS = 2_000
 """Calls of one job: more of them are a mistake in a count, and predict nothing that fewer would not."""
+MOST_PROMPT_TOKENS = 10_000_000
+"""Of one call: the longest contexts of models are as long."""
+MOST_READ_TOKENS = 200_000_000
+"""Of all prompts together: they are written out for the server to read, about five bytes a token."""
 PLAN, WORK, INTEGRATE = "plan", "work", "integrate"
 
 
@@ -75,17 +80,15 @@ class StepGraph:
             raise UsageError("The job has no steps: give at least one with its output tokens.")
         for step in self.steps:
             _check(step)
-        names = [step.name for step in self.steps]
-        for name in names:
-            if names.count(name) > 1:
-                raise UsageError(f"Two steps are named {name!r}: every step needs a name of its own.")
-        for step in self.steps:
-            _check_needs(step, names)
         if self.call_count > MOST_CALLS:
             raise UsageError(f"The job has {self.call_count:,} calls; give at most {MOST_CALLS:,}.")
+        names = _names(self.steps)
+        for step in self.steps:
+            _check_needs(step, names)
         object.__setattr__(self, "_order", _ordered(self.steps))
         for step in self.steps:
             _check_shares(step, self._by_name())
+        self._check_read()
 
     @property
     def call_count(self) -> int:
@@ -127,6 +130,45 @@ class StepGraph:
     def _by_name(self) -> Mapping[str, Step]:
         return {step.name: step for step in self.steps}
 
+    def _check_read(self) -> None:
+        """Prompts that no server takes are not even written."""
+        by_name = self._by_name()
+        read = 0.0
+        for step in self.steps:
+            whole = sum(by_name[name].count * by_name[name].output.mean_tokens for name in step.needs)
+            shared = sum(by_name[name].count * by_name[name].output.mean_tokens for name in step.needs_share)
+            each = step.prompt_tokens + (whole + shared / step.count if step.reads else 0.0)
+            read += step.count * each
+            check_read(each, read)
+
+
+def check_read(prompt_tokens: float, all_tokens: float) -> None:
+    """Refuse prompts of a length that no server takes.
+
+    Raises:
+        UsageError: one prompt, or all of them together, are too long.
+    """
+    if prompt_tokens > MOST_PROMPT_TOKENS:
+        raise UsageError(f"A call reads {prompt_tokens:,.0f} tokens; give at most {MOST_PROMPT_TOKENS:,}.")
+    if all_tokens > MOST_READ_TOKENS:
+        raise UsageError(f"The calls read {all_tokens:,.0f} tokens together; give at most {MOST_READ_TOKENS:,}.")
+
+
+def _names(steps: Sequence[Step]) -> dict[str, None]:
+    """The steps' names; neither they nor the names of their single calls may come twice."""
+    names = dict.fromkeys(step.name for step in steps)
+    if len(names) < len(steps):
+        twice = next(name for name, count in Counter(step.name for step in steps).items() if count > 1)
+        raise UsageError(f"Two steps are named {twice!r}: every step needs a name of its own.")
+    for step in steps:
+        for key in _keys(step) if step.count > 1 else ():
+            if key in names:
+                raise UsageError(f"Step {key!r} has the name of a call of step {step.name!r}: give it another one.")
+    keys = Counter(key for step in steps for key in _keys(step))
+    if twice_called := next((key for key, count in keys.items() if count > 1), None):
+        raise UsageError(f"Two steps have a call named {twice_called!r}: give one of them another name.")
+    return names
+
 
 def _check(step: Step) -> None:
     if not step.name.strip():
@@ -137,7 +179,7 @@ def _check(step: Step) -> None:
         raise UsageError(f"Step {step.name!r} reads {step.prompt_tokens} tokens: a prompt has 1 or more.")
 
 
-def _check_needs(step: Step, names: Sequence[str]) -> None:
+def _check_needs(step: Step, names: Mapping[str, None]) -> None:
     for name in step.all_needs:
         if name not in names:
             raise UsageError(f"Step {step.name!r} needs {name!r}, which is no step; there are: {', '.join(names)}.")
@@ -173,18 +215,21 @@ def _share(keys: Sequence[str], index: int, of: int) -> Sequence[str]:
 
 
 def _bridged(step: Step, by_name: Mapping[str, Step]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_lasting(step.needs, by_name, step.needs_share)))
+    """The steps that remain behind those that fall away: each way back is gone once, however many lead to it."""
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    left = [*reversed((*step.needs, *(name for name in step.needs_share if by_name[name].overhead)))]
+    while left:
+        name = left.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if by_name[name].overhead:
+            left += reversed(by_name[name].all_needs)
+        elif name in step.needs or name not in step.needs_share:
+            found[name] = None
+    return tuple(found)
 
 
 def _kept(step: Step, by_name: Mapping[str, Step]) -> tuple[str, ...]:
     return tuple(name for name in step.needs_share if not by_name[name].overhead)
-
-
-def _lasting(needs: Sequence[str], by_name: Mapping[str, Step], shared: Sequence[str]) -> Iterator[str]:
-    """Steps that remain behind these; the shared ones only where they do not remain themselves."""
-    for name in (*needs, *(name for name in shared if by_name[name].overhead)):
-        step = by_name[name]
-        if step.overhead:
-            yield from (behind for behind in _lasting(step.all_needs, by_name, ()) if behind not in shared)
-        else:
-            yield name

@@ -71,12 +71,12 @@ def _chain(spans: Sequence[Span], *, through_lanes: bool) -> list[Span]:
     ended = sorted(spans, key=lambda span: (span.ended_ns, span.key))
     whole = [span for span in ended if span.outcome is Outcome.OK]
     last = next(reversed(whole or ended), None)
-    chain: list[Span] = []
-    while last is not None and last not in chain:
-        chain.append(last)
+    chain: dict[str, Span] = {}
+    while last is not None and last.key not in chain:
+        chain[last.key] = last
         before = _made_room(last, whole) if through_lanes else None
         last = before or (by_key.get(last.parent) if last.parent is not None else None)
-    return chain[::-1]
+    return [*chain.values()][::-1]
 
 
 def _made_room(span: Span, ended: Sequence[Span]) -> Span | None:

@@ -88,8 +88,12 @@ def made_rows(report: PredictReport) -> list[tuple[str, str]]:
 
 
 def _key(name: str, figure: Figure, note: str) -> KeyFigure:
-    text, _, unit = value_text(figure).partition(" ") if figure.unit == "s" else (bare_text(figure), "", "")
-    return KeyFigure(name, text, unit or unit_text(figure), _bounds(figure, note))
+    """A duration of two units (12 min 48 s) stays whole."""
+    if figure.unit != "s":
+        return KeyFigure(name, bare_text(figure), unit_text(figure), _bounds(figure, note))
+    text = value_text(figure)
+    value, _, unit = text.partition(" ")
+    return KeyFigure(name, *((text, "") if " " in unit else (value, unit)), _bounds(figure, note))
 
 
 def _bounds(figure: Figure, note: str, text: str = "") -> str:

@@ -21,6 +21,8 @@ from widelane.sim.tokens import SimTokenizer
 _CHAT = frozenset({"/v1/chat/completions", "/chat/completions"})
 _TEXT = frozenset({"/v1/completions", "/completions"})
 _SERVER_HEADERS = {"llama.cpp": "llama.cpp", "vllm": "uvicorn"}
+_MOST_CHOICES = 16_384
+"""Of one request: vLLM's `VLLM_MAX_N_SEQUENCES`."""
 _READERS: Mapping[str, Callable[[ModelService, str], PlainReply | None]] = {
     "llama.cpp": llama_cpp_endpoints.read,
     "vllm": vllm_endpoints.read,
@@ -116,6 +118,8 @@ class SimApp:
         """Why this engine does not serve such a request; None when it does."""
         settings = self.service.settings
         request = ask.request
+        if self._engine != "llama.cpp" and request.n > _MOST_CHOICES:
+            return bad_request(self._engine, f"n must be at most {_MOST_CHOICES}, got {request.n}.", "n")
         if self._engine == "llama.cpp":
             if request.n > settings.slots:
                 return bad_request(
@@ -169,7 +173,8 @@ class SimApp:
         if path == "/tokenize":
             return self._with_prompt(fields, self._counted)
         if path == "/detokenize":
-            numbers = [number for number in fields.get("tokens") or () if isinstance(number, int)]
+            given = fields.get("tokens")
+            numbers = [number for number in given if isinstance(number, int)] if isinstance(given, list) else []
             name = "content" if self._engine == "llama.cpp" else "prompt"
             return json_reply({name: self._tokenizer.decode(numbers)})
         return None

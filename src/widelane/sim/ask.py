@@ -76,20 +76,19 @@ def read_ask(fields: Mapping[str, Any], *, chat: bool) -> Ask:
     prompt = None if chat else _prompt(fields)
     max_tokens = _count(fields, "max_completion_tokens") or _count(fields, "max_tokens") or _count(fields, "n_predict")
     options = fields.get("stream_options")
-    stop = fields.get("stop") or ()
     request = ChatRequest(
         messages=messages,
         prompt=prompt,
-        model=fields.get("model"),
+        model=_kind(fields, "model", str),
         max_tokens=max_tokens,
         temperature=_number(fields, "temperature"),
         top_p=_number(fields, "top_p"),
         seed=_count(fields, "seed"),
-        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        stop=_stops(fields),
         n=_count(fields, "n") or 1,
-        tools=tuple(fields.get("tools") or ()),
-        tool_choice=fields.get("tool_choice"),
-        response_format=fields.get("response_format"),
+        tools=_tools(fields),
+        tool_choice=_kind(fields, "tool_choice", (str, Mapping)),
+        response_format=_kind(fields, "response_format", Mapping),
         logprobs=bool(fields.get("logprobs")),
         stream=fields.get("stream") is True,
         extra={name: value for name, value in fields.items() if name not in _KNOWN},
@@ -141,6 +140,30 @@ def _number(fields: Mapping[str, Any], name: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise BadBody(f"{name} must be non-negative, got {value!r}.", name)
     return float(value)
+
+
+def _kind(fields: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise BadBody(f"{name} is of the wrong type: {str(value)[:80]!r}.", name)
+    return value
+
+
+def _stops(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    stop = _kind(fields, "stop", (str, list)) or ()
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    if not all(isinstance(one, str) for one in stops):
+        raise BadBody("stop must be a text or a list of texts.", "stop")
+    return stops
+
+
+def _tools(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    tools = tuple(_kind(fields, "tools", list) or ())
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if not (isinstance(function, Mapping) and isinstance(function.get("name"), str)):
+            raise BadBody("tools must be objects, each with a function that has a name.", "tools")
+    return tools
 
 
 def _forced(fields: Mapping[str, Any]) -> str | None:

@@ -163,7 +163,13 @@ class HttpConnection(asyncio.Protocol):
 
     def _answer(self, method: str, path: str, body: bytes, keep_alive: bool) -> None:
         self._busy, self._keep_alive = True, keep_alive
-        serving = self._host.answer(self, method, path, body)
+        try:
+            serving = self._host.answer(self, method, path, body)
+        except Exception as error:  # noqa: BLE001 - as servers do: this client gets a 500, it is told, others go on
+            loop = asyncio.get_running_loop()
+            loop.call_exception_handler({"message": f"no reply to {method} {path[:80]!r}", "exception": error})
+            self._refuse(500)
+            return
         if self._busy:
             self._serving = serving
         elif serving is not None:

@@ -162,7 +162,7 @@ def _check_together(spec: SimSpec) -> None:
 
 def _whole(low: int, high: int) -> Callable[[str, str], int]:
     def read(name: str, value: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,18}", value) or not low <= int(value) <= high:
+        if not re.fullmatch(r"[0-9]{1,19}", value) or not low <= int(value) <= high:
             raise UsageError(f"{name}={value[:80]} cannot be: give a whole number from {low} to {high:,}.")
         return int(value)
 

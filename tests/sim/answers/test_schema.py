@@ -1,5 +1,6 @@
 """Constrained decoding keeps what it may and makes up the rest."""
 
+import json
 import random
 from typing import Any
 
@@ -146,3 +147,18 @@ def test_enforcement_keeps_the_drawn_length_of_a_document_that_it_corrects() -> 
 )
 def test_every_way_to_state_a_schema_is_understood(fields: dict[str, Any]) -> None:
     assert SchemaEnforced(PlainAnswers())(ask("?", **fields), rng()).text == "5"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "minItems": 10**9},
+        {"type": "array", "minItems": 10**9, "uniqueItems": True, "items": {"type": "integer"}},
+        {"type": "array", "minItems": 999, "items": {"type": "array", "minItems": 999, "items": {"type": "integer"}}},
+        {"type": "string", "minLength": 10**12},
+        {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}, "required": ["a", "b"]},
+    ],
+)
+def test_a_schema_that_asks_for_too_much_is_met_as_far_as_an_answer_goes(schema: dict[str, Any]) -> None:
+    """One request may not hold up the server: what is made ends."""
+    assert len(json.dumps(conforming(schema, None, rng()))) < 1_000_000

@@ -14,6 +14,9 @@ from typing import Any, Final
 
 _DEEPEST: Final = 32
 """Schemas may refer to themselves; below this depth the shortest value is taken."""
+_MOST_VALUES: Final = 10_000
+_MOST_CHARS: Final = 100_000
+"""What is made for one schema at most: an answer that is longer is cut by its limit in any case."""
 _FREE_STRINGS: Final = ("note", "first", "second", "river", "garden", "window")
 Schema = Mapping[str, Any]
 
@@ -42,10 +45,12 @@ class _Fitter:
     def __init__(self, root: Schema, rng: random.Random) -> None:
         self._root = root
         self._rng = rng
+        self._left = _MOST_VALUES
 
     def fit(self, schema: Schema, wanted: Any, depth: int) -> Any:
         schema = resolved(self._root, schema)
-        if depth > 2 * _DEEPEST:  # no finite value obeys a schema that always holds itself
+        self._left -= 1
+        if depth > 2 * _DEEPEST or self._left < 0:  # no finite value obeys a schema that always holds itself
             return None
         if "const" in schema:
             return schema["const"]
@@ -118,17 +123,18 @@ class _Fitter:
         if most is not None:
             made = made[: int(most)]
         for _ in range(8 * least):  # bounded: a small enum may not have so many different values
-            if len(made) >= least:
+            if len(made) >= least or self._left <= 0:
                 break
-            made.append(self.fit(inner, None, depth + 1))
-            made = _unique(made) if schema.get("uniqueItems") else made
+            value = self.fit(inner, None, depth + 1)
+            if not (schema.get("uniqueItems") and value in made):
+                made.append(value)
         return made
 
     def _string(self, schema: Schema, wanted: Any, depth: int) -> str:
         text = wanted if isinstance(wanted, str) else self._rng.choice(_FREE_STRINGS)
         most = schema.get("maxLength")
         text = text if most is None else text[: int(most)]
-        return text.ljust(int(schema.get("minLength", 0)), ".")
+        return text.ljust(min(int(schema.get("minLength", 0)), _MOST_CHARS), ".")
 
     def _integer(self, schema: Schema, wanted: Any, depth: int) -> int:
         low, high = _bounds(schema, 1)
