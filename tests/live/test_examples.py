@@ -9,7 +9,9 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SAYS = {
     "plan_a_machine.py": "vllm serve",
+    "predict_a_job.py": "verdict: parallelise",
     "sixteen_at_once.py": "times as fast",
+    "test_your_own_code.py": "virtual minutes",
 }
 """What each example must say at its end."""
 pytestmark = pytest.mark.live
