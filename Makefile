@@ -6,14 +6,17 @@ UV := $(or $(shell command -v uv 2>/dev/null),.venv-uv/bin/uv)
 READY := .venv/.ready
 RUN := .venv/bin/
 
-.PHONY: demo test check fix bench test-vllm clean
+.PHONY: demo test test-quiet check fix bench test-vllm clean
 
 demo: $(READY)  ## the main job: diagnose a real server, restart it as advised, show what it bought
 	$(RUN)widelane demo
 
 test: $(READY)  ## all tests: side by side, then those with a real server, which need the machine to themselves
 	$(RUN)pytest -n logical --dist worksteal -m "not live"
-	$(RUN)pytest -m live
+	$(RUN)pytest -m "live and not quiet"
+
+test-quiet: $(READY)  ## the tests that compare times with predictions: nothing else may run beside them
+	$(RUN)pytest -m quiet
 
 check: $(READY)  ## style, types and the import contracts
 	$(RUN)ruff check .

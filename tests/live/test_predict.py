@@ -25,7 +25,7 @@ from widelane.predict.shape import Work, best_of, map_reduce, parse_calls
 from widelane.predict.simulate import run_once
 from widelane.wire.client import HttpBackend
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.live, pytest.mark.quiet, pytest.mark.timeout(400)]
 
 SLOTS = 6
 TOLERANCE = 0.15
