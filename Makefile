@@ -6,7 +6,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.venv-uv/bin/uv)
 READY := .venv/.ready
 RUN := .venv/bin/
 
-.PHONY: demo test test-quiet check fix bench test-vllm clean
+.PHONY: demo test test-quiet chaos check fix bench test-vllm clean
 
 demo: $(READY)  ## the main job: diagnose a real server, restart it as advised, show what it bought
 	$(RUN)widelane demo
@@ -17,6 +17,9 @@ test: $(READY)  ## all tests: side by side, then those with a real server, which
 
 test-quiet: $(READY)  ## the tests that compare times with predictions: nothing else may run beside them
 	$(RUN)pytest -m quiet
+
+chaos: $(READY)  ## 1,000 seeded runs with faults through the lanes and the store, on simulated servers (minutes)
+	$(RUN)pytest -q tests/chaos --chaos-seeds 1000
 
 check: $(READY)  ## style, types and the import contracts
 	$(RUN)ruff check .

@@ -64,6 +64,19 @@ def test_the_runs_seconds_stop_what_is_in_flight():
     assert run_virtual(main) == (25_000_000_000, Outcome.FAILED, "budget_exhausted", 0)
 
 
+def test_after_the_runs_seconds_nothing_is_sent_any_more():
+    async def main():
+        backend = FakeBackend(delay_s=10.0)
+        async with lanes_over(backend, budget=Budget(seconds=25.0)) as lanes:
+            for offered_s in (25.0, 26.0):
+                await asyncio.sleep(offered_s - asyncio.get_running_loop().time())
+                with pytest.raises(BudgetExhausted, match="the run's budget of 25 s"):
+                    await lanes.call(ASK)
+            return len(backend.requests), [(span.outcome, span.attempts) for span in lanes.spans]
+
+    assert run_virtual(main) == (0, [(Outcome.FAILED, 0)] * 2)
+
+
 def test_a_calls_seconds_count_from_its_first_sending_and_not_from_its_queueing():
     async def main():
         backend = FakeBackend(

@@ -99,6 +99,19 @@ def test_leaving_the_block_cancels_everything_and_leaves_no_task():
     assert run_virtual(main) == 5
 
 
+def test_leaving_the_block_cancels_in_the_order_of_offering():
+    """The same seed gives the same trace: no order may come from where the tasks lie in memory."""
+
+    async def main():
+        async with lanes_over(FakeBackend(delay_s=10.0), width=20) as lanes:
+            callers = [asyncio.create_task(lanes.call(ASK, key=f"{number:02}")) for number in range(40)]
+            await asyncio.sleep(1.0)
+        await asyncio.wait(callers)
+        return [span.key for span in lanes.spans]
+
+    assert run_virtual(main) == [f"{number:02}" for number in range(40)]
+
+
 def test_leaving_by_an_exception_does_the_same_and_lets_it_rise():
     async def main():
         backend = FakeBackend(delay_s=10.0)
@@ -475,6 +488,69 @@ def test_a_key_names_one_call():
                 await lanes.call(ASK, key="a")
 
     run_virtual(main)
+
+
+def test_a_cancelled_call_may_be_made_again_under_its_key():
+    """As in a resumed run, where what was not finished is made anew."""
+
+    async def main():
+        async with lanes_over(FakeBackend(delay_s=1.0), width=1) as lanes:
+            other = asyncio.create_task(lanes.call(ASK, key="other"))
+            for wait_s in (0.5, 1.0):  # while it waits for a lane, and while it is under way
+                waits = asyncio.create_task(lanes.call(ASK, key="a"))
+                await asyncio.sleep(wait_s)
+                waits.cancel()
+                await asyncio.wait([waits])
+            await other
+            again = await lanes.call(ASK, key="a")
+            return again.text, [(span.key, span.outcome, span.attempts) for span in lanes.spans]
+
+    cancelled = ("a", Outcome.CANCELLED)
+    assert run_virtual(main) == (
+        "ok",
+        [(*cancelled, 0), ("other", Outcome.OK, 1), (*cancelled, 1), ("a", Outcome.OK, 1)],
+    )
+
+
+def test_a_call_whose_reply_could_not_be_stored_does_not_keep_its_key():
+    """Whoever asks again is told about the disk, or answered; not that the key was used."""
+
+    class FullOnce:
+        def __init__(self):
+            self.full = True
+
+        def reply(self, key):
+            return None
+
+        async def started(self, key):
+            pass
+
+        async def finished(self, span, reply):
+            full, self.full = self.full, False
+            if full:
+                raise errors.UsageError("no space left")
+
+    async def main():
+        async with lanes_over(FakeBackend(), store=FullOnce()) as lanes:
+            with pytest.raises(errors.UsageError, match="no space left"):
+                await lanes.call(ASK, key="a")
+            return (await lanes.call(ASK, key="a")).text
+
+    assert run_virtual(main) == "ok"
+
+
+def test_a_call_cancelled_in_the_moment_it_is_made_leaves_a_span_and_its_key():
+    """Before its first step there is nothing to stop, and still it was offered."""
+
+    async def main():
+        async with lanes_over(FakeBackend()) as lanes:
+            waits = asyncio.create_task(lanes.call(ASK, key="a"))
+            asyncio.get_running_loop().call_soon(waits.cancel)
+            await asyncio.wait([waits])
+            again = await lanes.call(ASK, key="a")
+            return again.text, [(span.outcome, span.attempts) for span in lanes.spans]
+
+    assert run_virtual(main) == ("ok", [(Outcome.CANCELLED, 0), (Outcome.OK, 1)])
 
 
 def test_warnings_are_collected_once_a_server_with_how_many_replies_showed_them():

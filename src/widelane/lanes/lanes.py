@@ -87,7 +87,7 @@ class Lanes:
         self._footprints = Footprints()
         self._notices = Notices()
         self._rows = Rows()
-        self._tasks: set[asyncio.Task[Reply]] = set()
+        self._tasks: dict[asyncio.Task[Reply], None] = {}  # a set has no order of its own: the trace would have none
         self._keys: set[str] = set()
         self._offered = 0
         self._deadline_s: float | None = None
@@ -201,7 +201,7 @@ class Lanes:
         Raises:
             CallError: it failed for good; ServerDown when the server stayed away and the run should be resumed.
             BudgetExhausted: a budget does not allow it, or was used up while it ran.
-            UsageError: the key was used before.
+            UsageError: the key was used before, by a call that did not fail and was not cancelled.
         """
         if not self._open:
             raise RuntimeError("use `async with Lanes(...) as lanes:` round the calls")
@@ -216,9 +216,14 @@ class Lanes:
         )  # fmt: skip
         # A task of its own, so that leaving the context can stop the call without touching the caller's task.
         task = asyncio.create_task(self._run(call), name=f"widelane call {key}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._over(done, call))
         return await task
+
+    def _over(self, task: asyncio.Task[Reply], call: CallState) -> None:
+        self._tasks.pop(task, None)
+        if task.cancelled() and not call.begun:  # before its first step: nothing in it has run
+            self._cancelled(call)
 
     def _claim(self, key: str | None, sequence: int) -> str:
         if key is None:
@@ -231,22 +236,31 @@ class Lanes:
 
     async def _run(self, call: CallState) -> Reply:
         """One call from offer to end; whatever happens, it leaves a span."""
+        call.begun = True
         try:
             reply = await self._within_time(call)
         except asyncio.CancelledError:
-            self._record(call, Outcome.CANCELLED)
+            self._cancelled(call)
             raise
         except WidelaneError as error:
             await self._failed(call, error)
             raise
         else:
             span = self._record(call, Outcome.OK, reply=reply)
-            if self._store is not None:
-                await self._store.finished(span, reply)
+            await self._keep(span, reply)
             return reply
         finally:
             if call.row is not None:
                 self._rows.give_back(call.row)
+
+    async def _keep(self, span: Span, reply: Reply) -> None:
+        if self._store is None:
+            return
+        try:
+            await self._store.finished(span, reply)
+        except WidelaneError:
+            self._keys.discard(span.key)  # it is not finished: whoever asks again is to hear of the store, not the key
+            raise
 
     def _record(
         self, call: CallState, outcome: Outcome, *, reply: Reply | None = None, error: WidelaneError | None = None
@@ -256,6 +270,10 @@ class Lanes:
         span = call.span(self._clock.now_ns(), outcome, reply or partial, code, None if error is None else str(error))
         self.spans.append(span)
         return span
+
+    def _cancelled(self, call: CallState) -> None:
+        self._keys.discard(call.key)  # as a resumed run may make it again, so may this one
+        self._record(call, Outcome.CANCELLED)
 
     async def _failed(self, call: CallState, error: WidelaneError) -> None:
         if isinstance(error, CallError) and error.request_id is None:
@@ -270,12 +288,17 @@ class Lanes:
         """The reply, within the seconds of the run's and the call's budget."""
         budget = self._ledger.budget
         try:
-            async with asyncio.timeout_at(self._deadline_s) as limit:
-                return await self._complete(call, limit)
+            # A timeout that is over already would still let the call be sent, and cancel it then.
+            if not self._time_is_up():
+                async with asyncio.timeout_at(self._deadline_s) as limit:
+                    return await self._complete(call, limit)
         except TimeoutError:
-            if self._deadline_s is not None and asyncio.get_running_loop().time() >= self._deadline_s:
-                raise BudgetExhausted(f"the run's budget of {budget.seconds:g} s is used up") from None
-            raise BudgetExhausted(f"the call's budget of {budget.call_seconds:g} s is used up") from None
+            if not self._time_is_up():
+                raise BudgetExhausted(f"the call's budget of {budget.call_seconds:g} s is used up") from None
+        raise BudgetExhausted(f"the run's budget of {budget.seconds:g} s is used up")
+
+    def _time_is_up(self) -> bool:
+        return self._deadline_s is not None and asyncio.get_running_loop().time() >= self._deadline_s
 
     async def _complete(self, call: CallState, limit: asyncio.Timeout) -> Reply:
         """Attempts until one is answered or no further one is allowed."""

@@ -56,6 +56,7 @@ class CallState:
 
     Attributes:
         sequence: its place in the order of offering.
+        begun: whether its task has run at all.
         row: its row in the timeline once it started; kept over attempts.
         attempts: requests sent.
         charged: attempts that count against the limit.
@@ -71,6 +72,7 @@ class CallState:
     queued_ns: int
     watch: FirstToken
     observe: Observer | None
+    begun: bool = False
     row: int | None = None
     started_ns: int | None = None
     attempts: int = 0
