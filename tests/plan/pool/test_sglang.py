@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.plan.pool.models import DEEPSEEK_V3, GPT_OSS_20B, LLAMA_8B, QWEN36_27B, TINY_NEXT
@@ -98,6 +98,7 @@ class TestHybrid:
 
 
 @given(free=st.integers(0, 2**38), more=st.integers(0, 2**34), tokens=st.integers(1, 32_768))
+@example(free=10_685_620_224, more=44_237, tokens=4)
 def test_more_memory_holds_no_fewer(free: int, more: int, tokens: int) -> None:
     for facts in (LLAMA_8B, GPT_OSS_20B, QWEN36_27B):
         pool = pool_of(facts, settings(), free)

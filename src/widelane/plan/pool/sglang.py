@@ -66,9 +66,10 @@ class SglangPool(Pool):
     def need(self, tokens: int) -> int:
         """Tokens of the pool, or the same share of it that the sequence takes of the window layers' pool."""
         kept = max(1, tokens)
-        if not self.window_tokens:
+        if self.window_tokens is None:
             return kept
-        return max(kept, ceil(min(kept, self.window) * self.kv_tokens / self.window_tokens))
+        # By the pools' ratio, not by their sizes: those are rounded, and a larger pool would seem to hold less.
+        return max(kept, ceil(10 * min(kept, self.window) / WINDOW_TOKENS_OF_TEN))
 
     @property
     def longest_tokens(self) -> int:
