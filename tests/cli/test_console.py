@@ -33,7 +33,8 @@ def test_a_line_of_a_log_is_no_markup(monkeypatch) -> None:
     assert "[INST] hello [/INST]" in file.getvalue()
 
 
-def test_a_closed_stdout_gets_no_document(monkeypatch) -> None:
+def test_a_closed_stdout_gets_no_document(monkeypatch, capsys) -> None:
     """`--json >&-`: Python has no stdout then."""
     monkeypatch.setattr("sys.stdout", None)
     Terminal().data("{}")
+    assert capsys.readouterr().err == ""

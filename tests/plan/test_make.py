@@ -66,6 +66,15 @@ class TestTheFieldReportsMachine:
         assert report.recommendation.lanes.value == 1
         assert arguments(report)["--max-num-seqs"] == "1"
 
+    def test_a_rate_with_assumed_drafts_is_never_the_figure(self) -> None:
+        """Not for one session and not for many; with a stated acceptance it is."""
+        for use in (Use.INTERACTIVE, Use.BATCH):
+            said = plan("qwen3.6-27b", "gb10", quant="fp8", use=use).recommendation
+            assert said.drafting_tok_s is not None
+            assert number(said.expected_tok_s) < number(said.drafting_tok_s)
+            known = plan("qwen3.6-27b", "gb10", quant="fp8", use=use, acceptance=(0.84, 0.6)).recommendation
+            assert known.drafting_tok_s is None
+
     def test_batch_work_wants_the_wide_configuration(self) -> None:
         flags = arguments(plan("qwen3.6-27b", "gb10", quant="fp8", weights_gb=28.5))
         assert int(flags["--max-num-seqs"] or 0) > 64
@@ -137,6 +146,7 @@ class TestLlamaCpp:
     def test_ollama_runs_some_models_one_at_a_time(self) -> None:
         report = plan("qwen3.6-27b", "gb10", quant="q4", engine="ollama")
         assert report.recommendation.lanes.value == 1
+        assert "one request at a time" in report.recommendation.why[0], "not the memory is to blame"
 
 
 class TestWhatTheUserFixed:

@@ -11,6 +11,7 @@ from widelane.plan.choose import PAYS, WIDEST, lanes_to_run, most_held, pays_bey
 from widelane.plan.drafting import HEAD, NONE_NAMED, drafter_of
 from widelane.plan.memory_bar import missing_bytes
 from widelane.plan.outlook import Outlook
+from widelane.plan.pool.ollama import one_slot_only
 from widelane.plan.predicted import rate
 from widelane.plan.report import Recommendation, Use
 
@@ -50,16 +51,20 @@ def _single(outlook: Outlook) -> Recommendation:
     best = smallest(outlook)
     drafter = drafter_of(best.request)
     here, there = outlook.tok_s(1), best.tok_s(1)
+    # What rests on an assumed acceptance is told beside the figure, never as the figure.
+    shown_as = outlook if outlook.request.acceptance else outlook.but(draft_depth=0)
+    shown = rate(shown_as.tok_s(1), outlook.expected)
+    drafted = rate(here, outlook.expected) if shown_as is not outlook else None
     weights = best.setup.model.weights
     how = f"{weights.quant} weights ({weights.total_bytes / 1e9:.1f} GB) on {best.request.engine}"
     if best.setup.draft_depth:
         how += f" with {plural(best.setup.draft_depth, 'token')} a step drafted by {drafter.words}"
     if there < PAYS * here:
-        sentence = f"One session: run it as planned, {rate(here, outlook.expected).value} tok/s predicted."
+        sentence = f"One session: run it as planned, {_with_drafts(shown, drafted)} predicted."
     else:
         sentence = (
             f"One session: the smallest weights with drafts, {how}: {rate(there, best.expected).value} tok/s "
-            f"predicted, against {rate(here, outlook.expected).value} as asked."
+            f"predicted, against {_with_drafts(shown, drafted)} as asked."
         )
     why = ["One request reads all its weights for every token: smaller weights and drafts are all that shorten it."]
     if best.setup.draft_depth:
@@ -67,7 +72,11 @@ def _single(outlook: Outlook) -> Recommendation:
     if drafter.kind == NONE_NAMED and best.setup.draft_depth:
         why.append("Name a small model of the same family with --draft-model to have its size reckoned with.")
     lanes = Figure(1, "lanes", Origin.PREDICTED, reason="one session")
-    return Recommendation(sentence=sentence, lanes=lanes, expected_tok_s=rate(here, outlook.expected), why=why)
+    return Recommendation(sentence=sentence, lanes=lanes, expected_tok_s=shown, drafting_tok_s=drafted, why=why)
+
+
+def _with_drafts(shown: Figure, drafted: Figure | None) -> str:
+    return f"{shown.value} tok/s" if drafted is None else f"{shown.value} tok/s ({drafted.value} with drafts)"
 
 
 def _wide(outlook: Outlook, lanes: int) -> Recommendation:
@@ -79,7 +88,7 @@ def _wide(outlook: Outlook, lanes: int) -> Recommendation:
     shown = rate(together, outlook.expected)
     undrafted = " without drafts" if shown_as is not outlook else ""
     if lanes == 1:
-        sentence = f"One lane: the memory holds a single request, so width buys nothing here; {shown.value} tok/s."
+        sentence = f"One lane: width buys nothing here; {shown.value} tok/s{undrafted}."
     elif gain < NARROWEST:
         sentence = (
             f"Width does not pay here: {lanes} lanes together get {shown.value} tok/s, one alone "
@@ -122,7 +131,9 @@ def _pool_words(outlook: Outlook, lanes: int) -> str:
     """What the number of lanes comes from: the pool, the use, or the slots that were fixed."""
     request, plan, engine = outlook.request, outlook.lanes, outlook.request.engine
     held = outlook.pool.holds(request.typical_tokens)
-    text = f"The pool holds {held} requests of the typical {request.typical_tokens:,} tokens"
+    text = f"The pool holds {plural(held, 'request')} of the typical {request.typical_tokens:,} tokens"
+    if engine == "ollama" and one_slot_only(request.model):
+        return f"Ollama runs {request.model.architecture} one request at a time, whatever is set; llama.cpp does not."
     if request.slots is not None and lanes == request.slots:
         return f"{text}; {lanes} are run because that many slots were asked for."
     if lanes < min(plan.lanes, held) and not pays_beyond(outlook, lanes):

@@ -89,10 +89,13 @@ def engine_text(report: PlanReport) -> str:
 def key_figures(report: PlanReport) -> list[KeyFigure]:
     """The numbers that matter, the recommended ones first; those that are not known are left out."""
     fit, width = report.sequences_that_fit, report.width
+    # For one session it can be the recommended figure itself: once is enough.
+    said = report.recommendation.expected_tok_s == report.expected_tok_s
+    undrafted = [] if said else [("One request, undrafted", report.expected_tok_s, _drafting_note(report))]
     found = [
         (_lanes_name(report), report.recommendation.lanes, _risk_note(report)),
         (_EXPECTED[report.use], report.recommendation.expected_tok_s, _together_note(report)),
-        ("One request, undrafted", report.expected_tok_s, _drafting_note(report)),
+        *undrafted,
         ("Ceiling, one request", report.ceiling_tok_s, _ceiling_note(report)),
         ("A step doubles at", width.doubling_batch, _doubling_note(report)),
         ("Typical requests that fit", fit.typical, _worst_note(fit.worst_case)),

@@ -38,17 +38,17 @@ def test_a_published_start_up_figure(vector: dict[str, Any]) -> None:
     assert {key: shown(pool, key) for key in vector["expected"]} == vector["expected"]
 
 
+HYBRID: dict[str, Any] = {
+    "avail_bytes": 2**36, "n_attn": 10, "n_rec": 30, "kv_heads": 2, "head_dim": 256, "kv_bytes": 2,
+    "page_rec": 2_146_304, "max_len": 131_072,
+}  # fmt: skip
+"""Qwen3.6-35B-A3B with a cache in 16 bits and a state in float32."""
+
+
 def test_mode_all_keeps_a_state_for_each_block() -> None:
     """20,000 tokens in blocks of 1056 are 19 blocks; 1 group of attention, 3 of states with 19 and 2 drafted each."""
     pool = vllm_pool(
-        avail_bytes=2**36,
-        n_attn=10,
-        n_rec=30,
-        kv_heads=2,
-        head_dim=256,
-        kv_bytes=2,
-        page_rec=2_146_304,
-        max_len=131_072,
+        **HYBRID,
         mode="all",
         spec=2,
     )
@@ -59,14 +59,7 @@ def test_mode_all_keeps_a_state_for_each_block() -> None:
 def test_mode_all_takes_blocks_in_multiples_of_the_state_kernels_chunk() -> None:
     """A state as large as 1,048 tokens, read 256 tokens at once: five chunks."""
     pool = vllm_pool(
-        avail_bytes=2**36,
-        n_attn=10,
-        n_rec=30,
-        kv_heads=2,
-        head_dim=256,
-        kv_bytes=2,
-        page_rec=2_146_304,
-        max_len=131_072,
+        **HYBRID,
         mode="all",
         chunk=256,
     )

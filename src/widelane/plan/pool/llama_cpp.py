@@ -105,14 +105,6 @@ class LlamaCppPool(Pool):
         return self.cells * self.pools
 
     @property
-    def block_tokens(self) -> int | None:
-        return None
-
-    @property
-    def blocks(self) -> int | None:
-        return None
-
-    @property
     def log_line_tokens(self) -> int:
         return self.tokens
 

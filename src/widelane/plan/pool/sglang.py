@@ -92,14 +92,6 @@ class SglangPool(Pool):
         return self.kv_tokens
 
     @property
-    def block_tokens(self) -> int | None:
-        return None
-
-    @property
-    def blocks(self) -> int | None:
-        return None
-
-    @property
     def log_line_tokens(self) -> int:
         return self.kv_tokens
 
